@@ -133,8 +133,8 @@ class GroupFilter:
             )
         if self.metric != "acc" and (self.low, self.high) == (0.0, 1.0):
             raise ValueError(
-                f"filter.low=0.0 and filter.high=1.0 are accuracies, but filter.metric={self.metric!r}: give the bounds "
-                "in units of the reward, or null for no bound (groups without spread are dropped all the same)"
+                f"filter.low=0.0 and filter.high=1.0 are accuracies, but filter.metric={self.metric!r}: give the "
+                "bounds in units of the reward, or null for no bound (groups without spread are dropped all the same)"
             )
 
     def decide(self, group: Group) -> Decision:

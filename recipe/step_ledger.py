@@ -1,0 +1,189 @@
+"""What has been sent in one training step, in which order, and what became of it. Pure bookkeeping.
+
+Which groups train is decided in **dispatch order**: the first ``needed`` kept groups in the order in which they were
+sent, whoever finished first. Short answers finish first, so choosing by completion would favour them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recipe.group_filter import FAILED, KEPT, REASONS, Decision
+
+PENDING = "pending"
+GIVEN_UP = "given_up"
+ABORTED = "aborted"
+STATES = (PENDING, *REASONS, GIVEN_UP, ABORTED)
+"""A group is pending until it is kept, rejected for one of ``REASONS``, given up (stuck) or aborted (not needed)."""
+
+
+@dataclass
+class Entry:
+    """One dispatched group: times in seconds of the caller's clock, ``tokens`` generated, ``carried`` from before."""
+
+    uid: str
+    order: int
+    dispatched_at: float
+    state: str = PENDING
+    decided_at: float | None = None
+    tokens: int = 0
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a planner may look at.
+
+    ``needed``, ``kept``, ``in_flight``, ``carried``: groups (``kept`` includes ``carried``). ``cohort_*``: the oldest
+    groups sent this step, as far as at most a small share of them is still running: ``cohort_decided`` of them are
+    decided, ``cohort_kept`` of those kept, ``cohort_pending`` still run. ``beyond_cohort``: groups sent later, decided
+    or not; what the early finishers among them say is biased, because short answers finish first.
+    """
+
+    needed: int
+    kept: int
+    in_flight: int
+    carried: int
+    cohort_decided: int
+    cohort_kept: int
+    cohort_pending: int
+    beyond_cohort: int
+
+
+class StepLedger:
+    """Groups of one step in dispatch order. ``needed``: groups to train on, at least 1."""
+
+    def __init__(self, needed: int, started_at: float = 0.0) -> None:
+        if needed < 1:
+            raise ValueError(f"needed={needed} groups: a training step needs at least 1, check data.train_batch_size")
+        self.needed = needed
+        self.started_at = started_at
+        self.entries: dict[str, Entry] = {}
+        self.dispatch_calls = 0
+        self._order: list[Entry] = []
+        self._pending: dict[str, Entry] = {}
+        self._carried = self._kept_count = 0
+        self._frontier = self._frontier_kept = 0  # the decided prefix of _order, and the kept groups in it
+
+    def carry_in(self, uids: Iterable[str]) -> None:
+        """Groups kept in an earlier step: first in the order, already decided, not counted as generated."""
+        for uid in uids:
+            self._add(uid, self.started_at).carried = True
+            self._carried += 1
+            self._decide(uid, KEPT, self.started_at, 0)
+
+    def dispatch(self, uids: Iterable[str], now: float) -> None:
+        """Register groups in the order in which they were sent. A uid sent twice is a ValueError."""
+        self.dispatch_calls += 1
+        for uid in uids:
+            self._add(uid, now)
+
+    def resolve(self, uid: str, decision: Decision, now: float, tokens: int = 0) -> bool:
+        """Record a filter's decision once; False when ``uid`` is not pending (unknown, or late after give-up)."""
+        return self._decide(uid, decision.reason, now, tokens)
+
+    def fail(self, uid: str, now: float, tokens: int = 0) -> bool:
+        """The engine lost this group. Counted, refilled."""
+        return self._decide(uid, FAILED, now, tokens)
+
+    def give_up(self, uid: str, now: float, tokens: int = 0) -> bool:
+        """The group is stuck: what it still delivers must never reach a batch."""
+        return self._decide(uid, GIVEN_UP, now, tokens)
+
+    def abort(self, uid: str, now: float, tokens: int = 0) -> bool:
+        """The batch is full without this group."""
+        return self._decide(uid, ABORTED, now, tokens)
+
+    def selected(self) -> list[str]:
+        """The first ``needed`` kept groups in dispatch order; fewer when fewer were kept."""
+        return self._kept()[: self.needed]
+
+    def surplus(self) -> list[str]:
+        """Kept groups that the batch has no room for, in dispatch order."""
+        return self._kept()[self.needed :]
+
+    def pending(self) -> list[str]:
+        """Groups in flight, oldest first."""
+        return list(self._pending)
+
+    def overdue(self, now: float, after_s: float) -> list[str]:
+        """Groups in flight for at least ``after_s`` seconds."""
+        return [e.uid for e in self._pending.values() if now - e.dispatched_at >= after_s]
+
+    def dead(self) -> set[str]:
+        """Groups whose late delivery must be cleared: given up or aborted."""
+        return {e.uid for e in self.entries.values() if e.state in (GIVEN_UP, ABORTED)}
+
+    def full(self) -> bool:
+        """The batch is decided: no undecided group was sent before the last of the ``needed`` kept ones."""
+        entries = self._order
+        while self._frontier < len(entries) and self._frontier_kept < self.needed:
+            state = entries[self._frontier].state
+            if state == PENDING:
+                return False
+            self._frontier_kept += state == KEPT
+            self._frontier += 1
+        return self._frontier_kept >= self.needed
+
+    @property
+    def generated(self) -> int:
+        """Groups sent this step, carried ones not counted."""
+        return len(self._order) - self._carried
+
+    @property
+    def kept(self) -> int:
+        """Groups kept so far, carried ones and surplus included."""
+        return self._kept_count
+
+    def counts(self) -> dict[str, int]:
+        """Groups by state, every state present, carried ones not counted; sums to ``generated``."""
+        found = Counter(e.state for e in self.entries.values() if not e.carried)
+        return {state: found[state] for state in STATES}
+
+    def tokens(self) -> dict[str, int]:
+        """Response tokens of the groups sent this step: ``generated`` = ``trained`` + ``surplus`` + ``rejected``.
+
+        ``rejected`` is wasted, ``surplus`` is wasted when surplus groups are dropped. Carried groups are not counted.
+        """
+        fresh = [e for e in self.entries.values() if not e.carried]
+        selected = set(self.selected())
+        total = sum(e.tokens for e in fresh)
+        trained = sum(e.tokens for e in fresh if e.uid in selected)
+        surplus = sum(e.tokens for e in fresh if e.state == KEPT) - trained
+        return {"generated": total, "trained": trained, "surplus": surplus, "rejected": total - trained - surplus}
+
+    def progress(self, running_share: float = 0.1) -> Progress:
+        """Where the step stands; the cohort is the longest prefix of which at most ``running_share`` still runs."""
+        decided = kept = pending = 0
+        best = (0, 0, 0)
+        for entry in self.entries.values():
+            if entry.carried or entry.state == ABORTED:
+                continue
+            pending += entry.state == PENDING
+            decided += entry.state != PENDING
+            kept += entry.state == KEPT
+            if pending <= running_share * (pending + decided):
+                best = (decided, kept, pending)
+        beyond = pending + decided - best[0] - best[2]
+        return Progress(self.needed, self.kept, len(self._pending), self._carried, *best, beyond)
+
+    def _add(self, uid: str, now: float) -> Entry:
+        if uid in self.entries:
+            raise ValueError(f"group {uid} was sent twice in one step: every dispatch needs a fresh uid")
+        entry = Entry(uid, len(self.entries), now)
+        self.entries[uid] = self._pending[uid] = entry
+        self._order.append(entry)
+        return entry
+
+    def _decide(self, uid: str, state: str, now: float, tokens: int) -> bool:
+        entry = self._pending.pop(uid, None)
+        if entry is None:
+            return False
+        entry.state, entry.decided_at, entry.tokens = state, now, tokens
+        self._kept_count += state == KEPT
+        return True
+
+    def _kept(self) -> list[str]:
+        return [e.uid for e in self.entries.values() if e.state == KEPT]
