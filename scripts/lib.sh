@@ -1,0 +1,22 @@
+# Shared by the scripts of this folder and by .ci/run: source it, do not run it.
+
+say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }
+
+die() {
+    say "$*"
+    exit 1
+}
+
+# The one block "name==version ... --hash=..." of a lock file, as a requirements file of its own.
+locked_block() { # name lock
+    awk -v name="$1==" 'index($0, name) == 1 { on = 1 } on { print } on && !/\\$/ { exit }' "$2"
+}
+
+# A marker of pyproject.toml's tool.uv.environments stands on every line of a fresh resolution. It must go: with it,
+# pip on another Python skips every line and reports success.
+strip_environment() { # lock
+    sed -E -i \
+        -e "s/ and sys_platform == 'linux'//g" -e "s/sys_platform == 'linux' and //g" \
+        -e "s/ and python_full_version < '3\.13'//g" -e "s/python_full_version < '3\.13' and //g" \
+        -e "s/ ; (python_full_version < '3\.13'|sys_platform == 'linux') / /" "$1"
+}
