@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts of this folder and by .ci/run: source it, do not run it.
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; }

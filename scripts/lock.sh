@@ -27,7 +27,7 @@ for file in "${FILES[@]}"; do [ ! -e "$file" ] || cp "$file" "$work/"; done
 compile() { # output, uv's arguments...
     local out=$1
     shift
-    "$UV" pip compile -q --universal --python-version "$PYTHON_MIN" --generate-hashes --no-emit-index-url \
+    "$UV" pip compile -q --universal --python-version "$PYTHON_MIN" --generate-hashes --no-strip-extras --no-emit-index-url \
         --custom-compile-command "bash scripts/lock.sh" -o "$work/$out" "$@" 2>"$work/log" && return
     cat "$work/log" >&2
     grep -qiE 'failed to fetch|error sending request|dns error|connection' "$work/log" && exit 3
