@@ -1,9 +1,9 @@
 """Files that appear whole or not at all: written under a temporary name, synced, renamed when all of them are done."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ ROW_GROUP = 8192  # rows; fixed, so that the bytes do not depend on how rows arr
 
 
 class AtomicFiles:
-    """A set of files that replace their predecessors together at `commit`; leaving the block without it removes them.
+    """A set of files that replace their predecessors together at `commit`. Use it through `atomic_files`.
 
     Each rename is atomic, the set is not: a crash in between leaves whole files of two runs, which the SHA-256 in the
     card tells apart.
@@ -24,22 +24,22 @@ class AtomicFiles:
 
     def __init__(self) -> None:
         self._pending: list[tuple[Path, Path]] = []
-
-    def __enter__(self) -> "AtomicFiles":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        for temporary, _ in self._pending:
-            temporary.unlink(missing_ok=True)
+        self._scratch: list[Path] = []
 
     def reserve(self, path: Path) -> Path:
         """Return the temporary path that will become `path` at commit; its folder is made."""
         if path.is_dir():
             raise DataError("is a directory, cannot be written as a file", file=path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = self.scratch(path)
+        self._pending.append((temporary, path))
+        return temporary
+
+    def scratch(self, path: Path, word: str = "tmp") -> Path:
+        """Return a temporary path beside `path` that is removed at the end of the block."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{word}")
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._pending.append((temporary, path))
+        self._scratch.append(temporary)
         return temporary
 
     def text(self, path: Path, content: str) -> None:
@@ -61,22 +61,31 @@ class AtomicFiles:
                 os.replace(temporary, path)
         for folder in {path.parent for _, path in self._pending}:
             _sync(folder)
-        self._pending.clear()
+
+    def clean(self) -> None:
+        """Remove every temporary file that is still there."""
+        for temporary in self._scratch:
+            temporary.unlink(missing_ok=True)
 
 
-class writing:  # noqa: N801 - reads as a phrase in `with writing(path):`
-    """Turns an OSError inside the block into a DataError that names the file the user asked for."""
+@contextmanager
+def atomic_files() -> Iterator[AtomicFiles]:
+    """Give a set of files; what was not committed when the block ends leaves no trace."""
+    files = AtomicFiles()
+    try:
+        yield files
+    finally:
+        files.clean()
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        if isinstance(error, OSError):
-            remedy = "An existing file of that name is as it was; make room or choose another --out"
-            raise DataError(f"cannot be written ({error})", file=self.path, remedy=remedy) from error
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError inside the block into a DataError that names the file the user asked for."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "An existing file of that name is as it was; make room or choose another --out"
+        raise DataError(f"cannot be written ({error})", file=path, remedy=remedy) from error
 
 
 class RowWriter:
@@ -98,7 +107,7 @@ class RowWriter:
             try:
                 check_row(row)
             except DataError as error:
-                raise DataError(error.problem, file=self.path, row=self.rows, column=error.column) from error
+                raise error.at(self.path, self.rows) from error
             self._buffer.append(row)
             self.rows += 1
             if len(self._buffer) == ROW_GROUP:

@@ -9,10 +9,25 @@ import hashlib
 import random
 from collections.abc import Iterator
 
+from data_prep.options import Options
+from data_prep.sources.base import Source, Split
+
 SPLITS = ("train", "test")
 TEST_SHARE = 0.1
 _ENUMERABLE = 1_000_000  # problem spaces up to this size are listed and shuffled, larger ones are drawn from
 _APPLY = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
+
+
+def build(options: Options) -> Source:
+    """Return the source; its row counts, operands and operators are those of the options."""
+    rows = {"train": options.train_rows, "test": options.test_rows}
+
+    def generate(split: str) -> Iterator[tuple[str, str]]:
+        bounds = {"min_value": options.min_value, "max_value": options.max_value}
+        yield from problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
+
+    splits = {split: Split(split) for split in ("test", "train") if rows[split]}
+    return Source(data_source="arithmetic", splits=splits, generate=generate)
 
 
 def problems(

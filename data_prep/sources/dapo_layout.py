@@ -1,0 +1,23 @@
+"""Rows in the layout of BytedTsinghua-SIA's parquet files (five columns, prompt already wrapped)."""
+
+from typing import Any
+
+from data_prep.errors import DataError
+from data_prep.sources.base import Parsed, cell, problem_text
+
+COLUMNS = ("data_source", "prompt", "ability", "reward_model")
+OPTIONAL = ("extra_info",)
+STYLE = "rule-lighteval/MATH_v2"
+
+
+def parse(row: dict[str, Any]) -> Parsed:
+    """Return the problem of a row: `extra_info.raw_problem` where there is one, else what the prompt wraps."""
+    problem, template = problem_text(row["prompt"], "prompt")
+    raw = (row.get("extra_info") or {}).get("raw_problem")
+    if raw is not None:
+        problem = problem_text(raw, "extra_info.raw_problem")[0]
+    labels = [cell(row, name) for name in ("data_source", "ability", "reward_model.style")]
+    for name, label in zip(("data_source", "ability", "reward_model.style"), labels, strict=True):
+        if not isinstance(label, str) or not label:
+            raise DataError(f"needs a non-empty string, has {label!r}", column=name)
+    return Parsed(problem, cell(row, "reward_model.ground_truth"), *labels, template=template)
