@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reward.overlong import check_overlong, soft_overlong_punishment
-from reward.verdict import ANSWER_FORMATS, MODES, check_choice
+from reward.verdict import ANSWER_FORMATS, MODES, TRUNCATED_REWARDS, check_choice
 
 # Correctness reward (wrong, right). The paper: -1/+1. With 0/1 the same overlong penalty weighs twice as much against
 # the gap between right and wrong; without a penalty group-normalised advantages are the same for both.
 REWARD_SCALES = {"minus_one_one": (-1.0, 1.0), "zero_one": (0.0, 1.0)}
-TRUNCATED_REWARDS = ("score", "wrong")
 _BUFFER_KEYS = {"enable", "len", "penalty_factor", "log"}
 
 

@@ -6,6 +6,7 @@ MODES = ("strict", "verl_compat", "tutorial")
 ANSWER_FORMATS = ("answer", "boxed")
 # Where the answer was found: on an `Answer:` line, in `\boxed{}`, nowhere, or never looked for (unusable gold).
 PARSE_STATUSES = ("answer_line", "boxed", "none", "bad_gold")
+TRUNCATED_REWARDS = ("score", "wrong")
 
 
 @dataclass(frozen=True)
