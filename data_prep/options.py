@@ -46,6 +46,11 @@ class Options:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        """Check the options against each other.
+
+        Raises:
+            DataError: a value is unknown, too small, or at odds with another.
+        """
         self._check_choices()
         self._check_numbers()
         if self.max_prompt_tokens is not None and self.tokenizer is None:
@@ -78,3 +83,11 @@ class Options:
                 f"keep_repeats keeps every row as it is, {', '.join(changed)} would change or choose rows",
                 remedy="Leave one of them out",
             )
+
+    def stated(self) -> dict[str, Any]:
+        """Return the options that bear on the rows, for the card: file names without folders, nothing of the run."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("out", "progress", "source")}
+        found["input"] = [Path(text).name for text in self.input]
+        found["decontaminate"] = [Path(path).name for path in self.decontaminate]
+        found["tokenizer"] = Path(self.tokenizer).name if self.tokenizer else None
+        return found

@@ -155,7 +155,9 @@ def _text_chunks(
     types: dict[str, type] = {}
     chunk, row = Chunk(), -1
     with path.open("rb") as handle:
-        for row, (place, whole) in enumerate(_csv_rows(path, handle) if path.suffix == ".csv" else _json_rows(path, handle)):
+        for row, (place, whole) in enumerate(
+            _csv_rows(path, handle) if path.suffix == ".csv" else _json_rows(path, handle)
+        ):
             if stop is not None and row >= stop:
                 break
             _check_columns(path, list(whole), columns, row)
@@ -217,7 +219,9 @@ def _check_cells(path: Path, row: str, cells: Row, types: dict[str, type]) -> No
             raise DataError("is not valid UTF-8", file=path, row=row, column=name)
         kind = float if type(value) is int else type(value)
         if value is not None and types.setdefault(name, kind) is not kind:
-            problem = f"mixes types: {types[name].__name__} in earlier rows, {type(value).__name__} here ({value!r:.60})"
+            problem = (
+                f"mixes types: {types[name].__name__} in earlier rows, {type(value).__name__} here ({value!r:.60})"
+            )
             raise DataError(problem, file=path, row=row, column=name)
 
 

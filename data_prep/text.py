@@ -7,7 +7,7 @@ import unicodedata
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 _MATH = re.compile(r"\$\$.*?\$\$|\$.*?\$|\\\[.*?\\\]|\\\(.*?\\\)|\\[A-Za-z]+", re.DOTALL)
 _ENGLISH_SHARE = 0.9
-_ANSWER_SENTENCE = r"(?:\banswer\s*(?:is|was|=|:|：)|答案\s*(?:是|为|:|：)|\\boxed\s*\{)\s*[\\$({\[*]*"
+_ANSWER_SENTENCE = r"(?:\banswer\s*(?:is|was|=|:|\uff1a)|答案\s*(?:是|为|:|\uff1a)|\\boxed\s*\{)\s*[\\$({\[*]*"
 
 
 def normalise(text: str) -> str:
@@ -23,6 +23,11 @@ def digest(problem: str) -> bytes:
     return hashlib.blake2b(normalise(problem).encode(), digest_size=16).digest()
 
 
+def holdout_rank(problem: str, seed: int) -> bytes:
+    """Return what problems are ordered by when some are held out: a hash of the problem and the seed."""
+    return hashlib.blake2b(digest(problem), digest_size=16, salt=(seed % 2**64).to_bytes(8, "big")).digest()
+
+
 def is_english(text: str) -> bool:
     """Tell whether at least nine tenths of the letters outside formulas are Latin or Greek.
 
@@ -36,10 +41,12 @@ def is_english(text: str) -> bool:
 
 
 def _latin_or_greek(letter: str) -> bool:
-    return letter.isascii() or unicodedata.name(letter, "").startswith(("LATIN", "GREEK", "MATHEMATICAL", "DOUBLE-STRUCK"))
+    return letter.isascii() or unicodedata.name(letter, "").startswith(
+        ("LATIN", "GREEK", "MATHEMATICAL", "DOUBLE-STRUCK")
+    )
 
 
 def gives_away(problem: str, answer: str) -> bool:
-    """Tell whether the problem text holds a sentence such as `the answer is 33` or `\\boxed{33}` with its own answer."""
+    """Tell whether the problem holds its own answer in a sentence: `the answer is 33`, `Answer: 33`, `\\boxed{33}`."""
     found = re.search(_ANSWER_SENTENCE + re.escape(answer) + r"(?![\w]|[.,]\d)", problem, re.IGNORECASE)
     return found is not None

@@ -16,6 +16,7 @@ def build(options: Options) -> Source:
         columns=dapo_layout.COLUMNS,
         optional=dapo_layout.OPTIONAL,
         parse=dapo_layout.parse,
+        answer_column="reward_model.ground_truth",
         repo="BytedTsinghua-SIA/AIME-2024",
         style=dapo_layout.STYLE,
         pinned={"test": SHA256},

@@ -42,6 +42,7 @@ class Source:
     parse: Callable[[dict[str, Any]], Parsed] | None = None
     optional: tuple[str, ...] = ()
     repo: str | None = None
+    answer_column: str = "answer"  # for error messages
     answers: str = "integer"
     style: str = "rule"
     generate: Callable[[str], Iterator[tuple[str, str]]] | None = None

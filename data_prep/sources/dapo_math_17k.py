@@ -13,6 +13,7 @@ def build(options: Options) -> Source:
         columns=dapo_layout.COLUMNS,
         optional=dapo_layout.OPTIONAL,
         parse=dapo_layout.parse,
+        answer_column="reward_model.ground_truth",
         repo="BytedTsinghua-SIA/DAPO-Math-17k",
         style=dapo_layout.STYLE,
     )

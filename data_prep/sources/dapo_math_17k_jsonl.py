@@ -12,6 +12,7 @@ def build(options: Options) -> Source:
         splits={"train": Split("dapo-math-17k", ("*.jsonl",))},
         columns=("prompt", "label"),
         parse=from_columns("prompt", "label"),
+        answer_column="label",
         repo="zhuzilin/dapo-math-17k",
         style=dapo_layout.STYLE,
     )

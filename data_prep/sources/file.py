@@ -15,5 +15,6 @@ def build(options: Options) -> Source:
         splits={"test": Split("test"), "train": Split("train")},
         columns=tuple(dict.fromkeys(name.split(".")[0] for name in columns)),
         parse=from_columns(*columns),
+        answer_column=options.answer_column,
         answers=options.answers,
     )

@@ -1,0 +1,46 @@
+"""How many tokens a prompt takes under a model's own chat template, as verl counts them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from data_prep.errors import DataError
+
+
+class TokenCounter:
+    """Counts the tokens of prompts."""
+
+    def __init__(self, path: str, template_options: dict[str, Any]) -> None:
+        """Load the tokenizer of `path`; `template_options` go to its chat template, as `enable_thinking` does.
+
+        Raises:
+            DataError: there is no tokenizer, or it has no chat template.
+        """
+        from transformers import AutoTokenizer
+
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(path)
+        except (OSError, ValueError) as error:
+            raise DataError(f"tokenizer={path!r} cannot be loaded ({error!s:.200})") from error
+        if not getattr(self._tokenizer, "chat_template", None):
+            remedy = "Use the tokenizer of the model that is trained, with its chat template"
+            raise DataError(f"tokenizer={path!r} has no chat template", remedy=remedy)
+        self._options = template_options
+
+    def count(self, prompts: list[list[dict[str, str]]]) -> list[int]:
+        """Return the tokens of each list of messages, generation prompt included."""
+        if not prompts:
+            return []
+        texts = self._tokenizer.apply_chat_template(
+            prompts, add_generation_prompt=True, tokenize=False, **self._options
+        )
+        ids = self._tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        return [len(row) for row in ids]
+
+
+def statistics(lengths: Sequence[int]) -> dict[str, float] | None:
+    """Return count, max, p99 (nearest rank) and mean of prompt lengths in tokens; None when none was measured."""
+    if not lengths:
+        return None
+    ranked = sorted(lengths)
+    p99 = ranked[-(-99 * len(ranked) // 100) - 1]
+    return {"count": len(ranked), "max": ranked[-1], "p99": p99, "mean": round(sum(ranked) / len(ranked), 2)}
