@@ -6,18 +6,21 @@ from functools import lru_cache
 
 from reward.latex import squeeze
 from reward.prose import strip_lead
-from reward.quantity import Quantity, quantity, same_quantity
+from reward.quantity import Quantity, quantity, same_quantity, split_unit, units_agree
 from reward.shape import Shape, interval_of, shape
+from reward.units import NUMBER_WORDS
 
 # Asks whether two expressions (operation "equal"), equations or relations are the same mathematics.
 Symbolic = Callable[[str, str, str], bool]
 
-_BASE = re.compile(r"([0-9A-Fa-f]+)_ ?\{? ?([0-9]{1,2}) ?\}?")
+_BASE = re.compile(r"\(?([0-9A-Fa-f]+)\)?_ ?\{? ?([0-9]{1,2}|[a-z]{2,7}) ?\}?")
+_CLOCK = re.compile(r"([0-9]{1,2}) ?: ?([0-9]{2}) ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
 _NAME = r"(?:[A-Za-z]|\\[A-Za-z]+)(?:_\{?[A-Za-z0-9]+\}?)?'?(?:\([A-Za-z0-9, ]{1,12}\))?"
 _LABEL = re.compile(rf"{_NAME}(?: ?: ?{_NAME})*|\( ?{_NAME}(?: ?, ?{_NAME})+ ?\)|[A-Za-z ]+|{_NAME}(?: ?[-+*] ?{_NAME})+|[A-Za-z\\]+ ?\{{?[A-Za-z ]*\}}?")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'\- ]*[A-Za-z]\.?")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
 _SINGLE = re.compile(r"[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?")
+_LABELS = re.compile(r"\(?[A-Z]\)?(?:(?: ?, ?(?:and )?| and | ?)\(?[A-Z]\)?)+")
 _MAX_PAIRS = 20
 
 
@@ -29,7 +32,7 @@ def gold_quantity(gold: str) -> Quantity | None:
 
 def is_text(text: str) -> bool:
     """Whether an answer is words or a label ("east", "ACD"), not mathematics."""
-    if re.fullmatch(r"\(?[A-Z]{1,6}\)?", text):
+    if re.fullmatch(r"\(?[A-Z]{1,6}\)?", text) or _LABELS.fullmatch(text):
         return True
     return _WORDS.fullmatch(text) is not None and max(len(word) for word in text.split()) >= 3
 
@@ -57,8 +60,10 @@ def equal(gold: str, pred: str, symbolic: Symbolic, depth: int = 0) -> bool:
         return _equals_number(gold, gold_number, pred, symbolic)
     if is_text(gold):
         return same_text(gold, pred)
-    if _BASE.fullmatch(gold) and "_" in gold:
+    if _BASE.fullmatch(gold):
         return _same_base(gold, pred)
+    if _CLOCK.fullmatch(gold):
+        return _same_clock(gold, pred)
     lead = strip_lead(pred)
     return lead is not None and _equal_shapes(gold, lead, symbolic, depth)
 
@@ -111,13 +116,21 @@ def _end_of_chain(sides: tuple[str, ...]) -> Quantity | None:
 def same_text(gold: str, pred: str) -> bool:
     """Words and labels: case and brackets do not matter; "(E) 34" names choice E; "The direction is east" says east."""
     gold_text, pred_text = _plain_text(gold), _plain_text(pred)
-    if gold_text == pred_text:
+    if gold_text == pred_text or f"{gold_text}s" == pred_text or gold_text == f"{pred_text}s":
         return True
     choice = _CHOICE.fullmatch(gold)
     if choice is not None:
-        return re.match(rf"(?:option |choice )?(?:\({choice[1]}\)|{choice[1]}[).:])(?!.*\b[A-Z]\b)", pred) is not None
+        return re.match(
+            rf"(?:[Oo]ption |[Cc]hoice )?(?:\({choice[1]}\)|{choice[1]}[).:]|{choice[1]}$)(?!.*\b[A-Z]\b)", pred
+        ) is not None
+    if _LABELS.fullmatch(gold):
+        return _LABELS.fullmatch(pred) is not None and _letters(gold) == _letters(pred)
     said = re.fullmatch(r"[a-z' ]*\b(?:is|are|answer|be)\b:? (.+)", pred_text)
-    return said is not None and said.group(1) == gold_text and strip_lead(pred + " ") is not None
+    return said is not None and _plain_text(said.group(1)) == gold_text and strip_lead(pred + " ") is not None
+
+
+def _letters(text: str) -> list[str]:
+    return sorted(re.findall(r"[A-Z]", text))
 
 
 def _plain_text(text: str) -> str:
@@ -128,7 +141,18 @@ def _plain_text(text: str) -> str:
 def _same_base(gold: str, pred: str) -> bool:
     """Numbers written with their base agree in digits and base."""
     one, other = _BASE.fullmatch(gold), _BASE.fullmatch(pred)
-    return one is not None and other is not None and one.groups() == other.groups()
+    if one is None or other is None or one[1] != other[1]:
+        return False
+    bases = [str(NUMBER_WORDS.get(match[2], match[2])) for match in (one, other)]
+    return bases[0] == bases[1]
+
+
+def _same_clock(gold: str, pred: str) -> bool:
+    """Times of day or two-part ratios; "p.m." may be missing."""
+    one, other = _CLOCK.fullmatch(gold), _CLOCK.fullmatch(pred)
+    if one is None or other is None or (int(one[1]), one[2]) != (int(other[1]), other[2]):
+        return False
+    return not one[3] or not other[3] or one[3].lower() == other[3].lower()
 
 
 def _equal_shapes(gold: str, pred: str, symbolic: Symbolic, depth: int) -> bool:
@@ -150,8 +174,12 @@ def _equal_shapes(gold: str, pred: str, symbolic: Symbolic, depth: int) -> bool:
         return _same_items(one.items, other.items, symbolic, depth)
     if {one.kind, other.kind} == {"matrix", "tuple"}:
         return _vector(one) and _vector(other) and _in_order(one.items, other.items, symbolic, depth)
-    if one.kind == "tuple" and other.kind == "list" and one.mark == "()" and len(one.items) > 2:
-        return _in_order(one.items, other.items, symbolic, depth)
+    if one.kind == "tuple" and other.kind == "list" and one.mark == "()":
+        pairs = _named(other.items)
+        names = {name for name, _ in pairs}
+        if "" not in names and len(names) == len(pairs):  # "x = 2, y = 3"
+            return _in_order(one.items, tuple(value for _, value in sorted(pairs)), symbolic, depth)
+        return len(one.items) > 2 and _in_order(one.items, other.items, symbolic, depth)
     if one.kind != other.kind or one.mark != other.mark:
         return False
     if one.kind == "atom":
@@ -168,7 +196,12 @@ def _in_order(one: tuple[str, ...], other: tuple[str, ...], symbolic: Symbolic, 
 
 
 def _equal_atoms(gold: str, pred: str, symbolic: Symbolic) -> bool:
-    """Single expressions; words among them are no mathematics."""
+    """Single expressions, units apart; words among them are no mathematics."""
+    (gold, unit), (pred, other) = split_unit(gold), split_unit(pred)
+    if not units_agree(unit, other):
+        return False
+    if (unit or other) and same_spelling(gold, pred):
+        return True
     if is_text(pred) or re.search(r"[A-Za-z]{4}", re.sub(r"\\[A-Za-z]+", "", gold + " " + pred)):
         return False
     return symbolic("equal", gold, pred)

@@ -8,8 +8,9 @@ from reward.latex import balanced, normalise
 from reward.prose import hedged
 
 _TAGS = re.compile(r"</?(?:answer|final_answer|b|i|u|em|strong|code|p|span|div|br|center|math)\s*/?>", re.IGNORECASE)
-_MARKDOWN = re.compile(r"```(?:latex|math|text)?|\*\*|__|`|^\s*(?:[>#|\u2022]+\s+)+|\s*\|\s*$")
+_MARKDOWN = re.compile(r"```(?:latex|math|text)?|\*\*|__|`|^\s*(?:[>#|\u2022]+\s+)+")
 _EMPHASIS = re.compile(r"(?<![\w*\\)}])\*([^*\n]+)\*(?![\w*(\\])")
+_THEREFORE = re.compile(r"^(?:\\(?:therefore|implies|[Rr]ightarrow|Longrightarrow|to|bullet)(?![A-Za-z])|\u2234|\u21d2|\u27f9|=|:)\s*")
 _SENTENCE = re.compile(r"(?<![0-9A-Z ][A-Za-z])(?<!\s[A-Za-z])[.!?]\s+(?=[A-Z\"(*])|[.!]\s*\n")
 _EDGES = " \t.,;:!?\"'`\u201c\u201d\u3002*_\u2705\u2714\u2713\ufe0f\U0001f389"
 
@@ -28,6 +29,8 @@ def candidates(piece: str) -> tuple[str, ...]:
     if len(piece) > MAX_ANSWER:
         raise Unreadable("too_long")
     text = _MARKDOWN.sub(" ", _TAGS.sub(" ", piece))
+    if text.count("|") % 2:
+        text = re.sub(r"\|\s*$", "", text)
     if "~~" in text:
         raise Unreadable("hedged")
     text = _EMPHASIS.sub(r"\1", text)
@@ -65,4 +68,5 @@ def trim(text: str) -> str:
     text = text.strip(_EDGES.replace("!", "").replace(".", "")).lstrip("= ")
     while text and text[-1] in _EDGES and not re.search(r"(?:[0-9A-Za-z)}]!|\\[,;:!. ])$", text):
         text = text[:-1]
+    text = _THEREFORE.sub("", text)
     return text.rstrip("\\").strip() if text.endswith("\\") and not text.endswith("\\\\") else text

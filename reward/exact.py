@@ -16,6 +16,8 @@ _NUMBER = re.compile(
 )
 _TOKEN = re.compile(rf"\s*({_NUMBER.pattern}|\\frac|\\sqrt|\\cdot|\\times|\\d?binom|[-+*/^!(){{}}%])")
 
+_REPEATING = re.compile(r"([0-9]{1,40})\.([0-9]{0,40})\\(?:overline|bar|dot) ?\{?([0-9]{1,40})\}?")
+
 
 class NotRational(Exception):
     """The text is no number that this evaluator reads."""
@@ -43,6 +45,7 @@ def _tokens(text: str) -> list[str]:
     """Cut ``text`` into tokens; ``1e6`` and ``1 x 10^6`` become ordinary products."""
     text = re.sub(r"(?<=[0-9.])[eE]([-+]?[0-9]{1,3})(?![0-9A-Za-z.])", r"*10^{\1}", text)
     text = re.sub(r"(?<=[0-9]) ?[xX] ?(?=10\^)", "*", text)
+    text = _REPEATING.sub(_repeating, text)
     tokens, at = [], 0
     text = text.rstrip()
     while at < len(text):
@@ -52,6 +55,14 @@ def _tokens(text: str) -> list[str]:
         tokens.append(found.group(1))
         at = found.end()
     return tokens
+
+
+def _repeating(found: re.Match[str]) -> str:
+    """A repeating decimal as the fraction that it is."""
+    whole, fixed, period = found.groups()
+    bottom = (10 ** len(period) - 1) * 10 ** len(fixed)
+    top = int(whole + fixed + period) - int(whole + fixed or "0")
+    return f"(\\frac{{{top}}}{{{bottom}}})"
 
 
 def _bounded(value: Fraction) -> Fraction:

@@ -115,10 +115,16 @@ def _dollars(text: str) -> str:
     return re.sub(r"\\\[|(?<!\\)\\\]", " ", text)
 
 
+def _spaced(found: re.Match[str]) -> str:
+    """Content of a text wrapper, apart from what stands beside it; one letter stays a symbol unless it is a unit."""
+    inner = found.group(1)
+    return f" {inner} " if len(inner.strip()) > 1 or inner.strip() in ("m", "g", "s", "h", "L", "N", "J", "W", "V") else inner
+
+
 def _unwrap(text: str) -> str:
     """Replace ``\\text{...}`` and its kin by their content, innermost first; ten levels deep."""
     for _ in range(10):
-        text, count = _WRAPPED.subn(lambda m: f" {m.group(1)} " if len(m.group(1).strip()) > 1 else m.group(1), text)
+        text, count = _WRAPPED.subn(_spaced, text)
         if not count:
             break
     return text

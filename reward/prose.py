@@ -19,10 +19,9 @@ _DENIALS = _set(
 )
 # They change the value of the number beside them.
 _OPERATORS = _set(
-    "plus minus negative times over divided multiplied squared cubed squareroot root half twice double triple "
+    "plus minus negative over divided multiplied squared cubed squareroot root half twice double triple "
     "thrice more less fewer greater larger smaller least most between under above below exceeds exceeding factorial "
-    "choose mod modulo reciprocal inverse power raised log sine cosine tangent absolute remainder base to through "
-    "until versus vs "
+    "choose mod modulo reciprocal inverse power raised log sine cosine tangent absolute remainder versus vs "
 )
 _NUMBERS = _set(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -72,7 +71,7 @@ def conclusion(text: str) -> str:
 
 
 # Words in front of an answer: at least two letters each, or the article.
-_LEAD = re.compile(r"(?:(?:(?<![A-Za-z\\])(?:[A-Za-z]['A-Za-z]+|[aAI])(?![A-Za-z(_^\\{])(?!\s*=))[ ,:;]+)+")
+_LEAD = re.compile(r"(?:(?:(?<![A-Za-z\\])(?:[A-Za-z]['A-Za-z]+|[aAI]|[A-Za-z](?= (?:is|are|equals)\b))(?![A-Za-z(_^\\{])(?!\s*=))[ ,:;]+)+")
 
 
 def strip_lead(text: str) -> str | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from reward.exact import rational
 from reward.latex import DOLLAR
 from reward.prose import harmless
-from reward.units import MULTIPLIERS, canonical, is_unit, lookup
+from reward.units import MULTIPLIERS, NUMBER_WORDS, canonical, is_unit, lookup
 
 _SPLIT = re.compile(r"((?:\\[A-Za-z]+|[^A-Za-z\\%\u20ac\u00a3\u00a5\u00a2\u00b0\x02])+?) ?((?:\^\\circ|[A-Za-z%\u20ac\u00a3\u00a5\u00a2\u00b0\x02]).*)?")
 _CURRENCY = "\u20ac\u00a3\u00a5\u00a2" + DOLLAR
@@ -31,6 +31,9 @@ def quantity(text: str, sums: bool = False) -> Quantity | None:
     value = rational(text, sums)
     if value is not None:
         return Quantity(value)
+    if text.lower() in NUMBER_WORDS:
+        return Quantity(Fraction(NUMBER_WORDS[text.lower()]))
+    text = re.sub(r"^(?:negative|minus) (?=[0-9\\.(])", "-", text, flags=re.IGNORECASE)
     text = text.replace("\\%", "%").strip()
     sign, body = (-1, text[1:].strip()) if text[:1] == "-" else (1, text)
     unit = ""
@@ -84,3 +87,30 @@ def same_quantity(gold: Quantity, pred: Quantity) -> bool:
 def _same_unit(one: str, other: str) -> bool:
     """Equal names, or one a longer phrase about the other ("apple", "apple in the basket")."""
     return one == other or one.startswith(other + " in") or other.startswith(one + " in")
+
+
+_TAIL = re.compile(
+    r"(.*?[0-9A-Za-z)}|]) ?((?:(?:square|sq\.?|cubic|cu\.?) )?[A-Za-z]+(?: per [a-z]+|/[a-z]+)?(?: ?\^ ?\{?[0-9]\}?)?)"
+)
+
+
+@lru_cache(maxsize=8192)
+def split_unit(text: str) -> tuple[str, str]:
+    """Expression and canonical unit of normalised ``text``; the unit is "" when there is none.
+
+    A single letter counts as a unit only behind an expression without variables; a word must be a known unit.
+    """
+    found = _TAIL.fullmatch(text)
+    if found is None or not is_unit(found.group(2)):
+        return text, ""
+    body, unit = found.group(1), found.group(2)
+    letters = re.sub(r"\\[A-Za-z]+", "", body)
+    spaced = text[len(body) : len(body) + 1] == " "
+    if not spaced or (len(unit.split("^")[0].strip()) == 1 and re.search(r"[A-Za-z]", letters)):
+        return text, ""
+    return body, canonical(unit)
+
+
+def units_agree(one: str, other: str) -> bool:
+    """Whether two canonical units are the same or one of them is missing."""
+    return not one or not other or _same_unit(one, other)

@@ -60,7 +60,9 @@ def split_top(text: str, separator: re.Pattern[str]) -> list[str]:
 
 
 _COMMA = re.compile(r"[,;]| (?:and|or) |\\(?:text|mathrm) ?\{ ?(?:and|or) ?\}| ?\\(?:lor|land|vee|wedge)(?![A-Za-z]) ?")
-_UNION = re.compile(r" ?\\cup(?![A-Za-z]) ?| or | U |,? ?and ")
+_UNION = re.compile(r" ?\\cup(?![A-Za-z]) ?| U ")
+_OR = re.compile(r",? or | ?\\lor(?![A-Za-z]) ?")
+_REALS = frozenset(("\\mathbb{R}", "\\R", "all real numbers", "all reals", "\\Re"))
 _EQUALS = re.compile(r"(?<![<>!:=])=(?!=)|(?<![A-Za-z])\\equiv(?![A-Za-z])")
 
 
@@ -98,14 +100,19 @@ def shape(text: str) -> Shape:
     text = text.strip()
     if rational(text) is not None:
         return Shape("atom", (text,))
+    if text in _REALS:
+        return Shape("tuple", ("-\\infty", "\\infty"), "()")
     member = _MEMBER.fullmatch(text)
-    if member is not None and "\\mathbb" not in member.group(2)[:8]:
+    if member is not None:
         return shape(member.group(2).strip())
     matrix = _matrix(text)
     if matrix is not None:
         return matrix
     parts = split_top(text, _UNION)
-    if len(parts) > 1 and all(shape(part).kind in ("tuple", "set", "relation") for part in parts) and "\\cup" in text:
+    if len(parts) > 1 and all(shape(part).kind in ("tuple", "set", "relation") for part in parts):
+        return Shape("union", tuple(parts))
+    parts = split_top(text, _OR)
+    if len(parts) > 1 and all(interval_of(shape(part)) is not None for part in parts):
         return Shape("union", tuple(parts))
     bracket = wrapped(text)
     if bracket is not None:

@@ -21,7 +21,13 @@ _SPELLINGS = {
 UNITS = {spelling: name for name, others in _SPELLINGS.items() for spelling in (name, *others.split())}
 # Words that multiply the number in front of them.
 MULTIPLIERS = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-# Units whose single letter is more often a variable; they need a space or a power between themselves and the number.
+# Numbers that people write as words.
+NUMBER_WORDS = {
+    word: number
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+    )
+}
 _POWERS = {"square": "^2", "squared": "^2", "sq": "^2", "sq.": "^2", "cubic": "^3", "cubed": "^3", "cu": "^3"}
 
 

@@ -38,14 +38,20 @@ def _both_cases(one: str, other: str) -> frozenset[str]:
     return frozenset(letter for letter in letters if letter.isupper() and letter.lower() in letters)
 
 
+def _config(kind: Any) -> Any:
+    """Normalisation without unit removal: units are compared before, and a letter is not to vanish."""
+    return kind(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False)
+
+
 @lru_cache(maxsize=512)
 def _parse(text: str) -> Any:
     """Sympy object of one LaTeX text, or None."""
+    from latex2sympy2_extended import NormalizationConfig
     from math_verify import LatexExtractionConfig, parse
 
     found = parse(
         f"${text}$",
-        extraction_config=[LatexExtractionConfig(boxed_match_priority=-1)],
+        extraction_config=[LatexExtractionConfig(boxed_match_priority=-1, normalization_config=_config(NormalizationConfig))],
         fallback_mode="no_fallback",
         parsing_timeout=None,
     )
