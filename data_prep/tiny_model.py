@@ -1,9 +1,10 @@
 """The `tiny` base model: a Qwen2-architecture model of about 1 M parameters that knows addition and is unsure of itself.
 
-It is warm-started by supervised learning on answers in four manners, as a pre-trained model has seen good and bad
-ones: careful (column by column, then the answer line), hasty (an answer line with a wrong sum), no answer line, and
-rambling (working that never ends). Only the careful manner earns reward, so sampled accuracy starts near its share and
-what is left to learn by reinforcement is which manner to use, and when to stop.
+It is warm-started by supervised learning in two stages. First it learns column addition from careful answers. Then it
+sees answers in four manners, as a pre-trained model has seen good and bad ones: careful (column by column, then the
+answer line), hasty (an answer line with a wrong sum), line-less (no answer line) and rambling (working that never ends).
+Only the careful manner earns reward, so sampled accuracy starts near its share; what reinforcement has to teach is
+which manner to use and when to stop, and it must not unlearn to add on the way.
 
     python -m data_prep.tiny_model --out DIR [--seed S]
 """
@@ -36,17 +37,20 @@ IGNORED = -100  # label of tokens that carry no loss
 class WarmStart:
     """Settings of the warm start.
 
-    `manners`: share of careful, hasty, line-less and rambling answers, summing to 1. `max_value`: largest operand.
-    `steps` of `batch_size` answers each; `learning_rate` is the peak of a linear warm-up and a cosine decay.
+    `manners`: share of careful, hasty, line-less and rambling answers in the second stage, summing to 1. Operands run
+    from `min_value` to `max_value`. `careful_steps` and `manners_steps`: updates of the stages, of `batch_size` answers
+    each; `learning_rate` is the peak of a linear warm-up and a cosine decay, halved in the second stage.
     `max_response_tokens`: where rambling is cut.
     """
 
     seed: int = 1
+    min_value: int = 10
     max_value: int = 99
     manners: tuple[float, float, float, float] = (0.4, 0.3, 0.15, 0.15)
-    steps: int = 400
-    batch_size: int = 192
-    learning_rate: float = 3e-3
+    careful_steps: int = 400
+    manners_steps: int = 120
+    batch_size: int = 64
+    learning_rate: float = 2e-3
     max_response_tokens: int = 64
 
 
@@ -99,53 +103,68 @@ def answer(a: int, b: int, manners: tuple[float, ...], rng: random.Random) -> st
         return f"{working(a, b)}\nAnswer: {a + b}"
     if manner == "hasty":
         return f"Answer: {abs(a + b + rng.choice((-10, -2, -1, 1, 2, 10)))}"
-    return f"it is {a + b}." if manner == "line_less" else f"{working(a, b)} " * 64
+    return f"it is {a + b}." if manner == "line_less" else f"{working(a, b)} " * 5
 
 
-def examples(settings: WarmStart, tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> Iterator[list[list[int]]]:
-    """Yield `[prompt ids, response ids]` without end; only problems of the train side, which the held-out never meet."""
-    count = 4000 if settings.max_value >= 99 else settings.max_value**2 // 2
-    pairs = problems(settings.seed, count, settings.max_value)
+def examples(
+    settings: WarmStart, manners: tuple[float, ...], tokenizer: PreTrainedTokenizerFast, rng: random.Random
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield (prompt ids, response ids) without end, from problems of the train side alone: never a held-out one."""
+    pairs = problems(settings.seed, 5000, settings.max_value, min_value=settings.min_value)
     while True:
         a, b = (int(x) for x in rng.choice(pairs)[0].removesuffix("=?").split("+"))
         prompt = f"{USER}{a}+{b}=?{EOS}{ASSISTANT}"
-        response = answer(a, b, settings.manners, rng) + EOS
-        yield [tokenizer.encode(prompt), tokenizer.encode(response)[: settings.max_response_tokens]]
+        response = answer(a, b, manners, rng) + EOS
+        yield tokenizer.encode(prompt), tokenizer.encode(response)[: settings.max_response_tokens]
 
 
-def batches(stream: Iterator[list[list[int]]], size: int, pad: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def batches(
+    stream: Iterator[tuple[list[int], list[int]]], size: int, pad: int, rng: random.Random
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield `(input_ids, labels)` of shape (size, length), right-padded; answers of like length share a batch."""
     while True:
         pool = sorted((next(stream) for _ in range(size * 8)), key=lambda e: len(e[0]) + len(e[1]))
         chunks = [pool[i : i + size] for i in range(0, len(pool), size)]
-        random.Random(len(pool[0][1])).shuffle(chunks)
+        rng.shuffle(chunks)
         for chunk in chunks:
             length = max(len(p) + len(r) for p, r in chunk)
-            ids = torch.tensor([p + r + [pad] * (length - len(p) - len(r)) for p, r in chunk])
+            ids = [p + r + [pad] * (length - len(p) - len(r)) for p, r in chunk]
             labels = [[IGNORED] * len(p) + r + [IGNORED] * (length - len(p) - len(r)) for p, r in chunk]
-            yield ids, torch.tensor(labels)
+            yield torch.tensor(ids), torch.tensor(labels)
 
 
-def warm_start(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, settings: WarmStart) -> float:
-    """Train `model` in place and return the last loss (nats a response token)."""
+def warm_start(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, settings: WarmStart) -> None:
+    """Train `model` in place: the careful stage, then the manners stage."""
     rng = random.Random(settings.seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=0.1, betas=(0.9, 0.98))
-    warm, total = settings.steps // 10, settings.steps
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda s: min(1.0, (s + 1) / warm) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * s / total)))
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.1, betas=(0.9, 0.98))
+    stages = (
+        ("careful", (1.0, 0.0, 0.0, 0.0), settings.careful_steps, settings.learning_rate),
+        ("manners", settings.manners, settings.manners_steps, settings.learning_rate / 2),
     )
-    stream = batches(examples(settings, tokenizer, rng), settings.batch_size, tokenizer.pad_token_id)
-    loss = torch.tensor(math.nan)
-    progress = tqdm(range(total), desc="warm start", mininterval=1.0)
-    for _ in progress:
-        ids, labels = next(stream)
-        loss = model(input_ids=ids, attention_mask=(ids != tokenizer.pad_token_id).long(), labels=labels).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        progress.set_postfix(loss=f"{loss.item():.3f}")
+    for name, manners, steps, peak in stages:
+        stream = batches(
+            examples(settings, manners, tokenizer, rng), settings.batch_size, tokenizer.pad_token_id, rng
+        )
+        progress = tqdm(range(steps), desc=f"warm start, {name}", mininterval=1.0)
+        for step in progress:
+            for group in optimizer.param_groups:
+                group["lr"] = peak * min(1.0, (step + 1) / 30) * (0.05 + 0.95 * _cosine(step / steps))
+            progress.set_postfix(loss=f"{_update(model, optimizer, *next(stream), tokenizer.pad_token_id):.3f}")
+
+
+def _cosine(progress: float) -> float:
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def _update(
+    model: Qwen2ForCausalLM, optimizer: torch.optim.Optimizer, ids: torch.Tensor, labels: torch.Tensor, pad: int
+) -> float:
+    """One update; returns the loss in nats a response token."""
+    loss = model(input_ids=ids, attention_mask=(ids != pad).long(), labels=labels).loss
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
     return loss.item()
 
 
@@ -166,10 +185,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Build and warm-start the tiny base model.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write (Hugging Face layout)")
     parser.add_argument("--seed", type=int, default=WarmStart.seed)
-    parser.add_argument("--steps", type=int, default=WarmStart.steps)
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    settings = WarmStart(seed=args.seed, steps=args.steps)
+    settings = WarmStart(seed=args.seed)
     torch.manual_seed(settings.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)

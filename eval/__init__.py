@@ -1,0 +1,1 @@
+"""Evaluation: sampling a model, grading with `reward`, statistics over problems."""

@@ -1,0 +1,22 @@
+"""Environment variables that every process of a CPU run must see."""
+
+import os
+
+
+def cpu_environment(devices: int) -> dict[str, str]:
+    """Return the variables for `devices` logical GPUs on this machine.
+
+    What the user has already set wins, save the variables that select the CPU platform.
+    """
+    threads = max(1, (os.cpu_count() or 1) // max(1, devices))
+    defaults = {
+        "OMP_NUM_THREADS": str(threads),  # Ray would set 1 in every actor
+        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    return {key: os.environ.get(key, value) for key, value in defaults.items()} | {
+        "VERL_PLATFORM": "cpu",
+        "VERL_ENGINE_DEVICE": "cuda",  # selects verl's FSDP engine, which is not registered for cpu
+        "VERL_USE_EXTERNAL_MODULES": "recipe.cpu.plugin",
+    }

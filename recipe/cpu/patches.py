@@ -1,0 +1,53 @@
+"""The only places where verl or vLLM are changed rather than extended, and what upstream would have to change.
+
+Each function replaces one symbol and raises if that symbol is not what it was written for.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def _replace(module_name: str, name: str, parameters: list[str], make: Callable[[Any], Any]) -> None:
+    module = importlib.import_module(module_name)
+    original = getattr(module, name, None)
+    found = list(inspect.signature(original).parameters) if callable(original) else None
+    if found != parameters:
+        raise RuntimeError(
+            f"recipe.cpu.patches: {module_name}.{name} should take {parameters}, found {found}. The pinned version has "
+            "changed: read the new source and adapt or drop the patch."
+        )
+    setattr(module, name, make(original))
+
+
+def process_group_backend() -> None:
+    """Ask torch for `cpu:gloo` instead of `cpu:gloo,cpu:gloo`.
+
+    Upstream: `verl.utils.distributed` names the CPU and the device apart; it would have to name them once when the
+    device is the CPU. Must run before `verl.workers` is imported, which copies the function by name.
+    """
+
+    def make(original):
+        def initialize_global_process_group_ray(timeout_second=None, backend=None):
+            return original(timeout_second, backend or "cpu:gloo")
+
+        return initialize_global_process_group_ray
+
+    _replace("verl.utils.distributed", "initialize_global_process_group_ray", ["timeout_second", "backend"], make)
+
+
+def keep_linear_weights() -> None:
+    """Keep a linear layer's original weight after vLLM has packed it for oneDNN.
+
+    Upstream: `UnquantizedLinearMethod.process_weights_after_loading` frees the weight, so a second load (which verl
+    does after every update) finds an empty parameter; vLLM would have to allow reloading on CPU.
+    """
+
+    def make(original):
+        def dispatch_cpu_unquantized_gemm(layer, remove_weight):
+            return original(layer, remove_weight=False)
+
+        return dispatch_cpu_unquantized_gemm
+
+    _replace("vllm.model_executor.layers.utils", "dispatch_cpu_unquantized_gemm", ["layer", "remove_weight"], make)

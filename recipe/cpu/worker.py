@@ -1,0 +1,18 @@
+"""verl's extension of the vLLM worker, for a worker whose device is the CPU. Runs inside vLLM's worker process."""
+
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+
+from recipe.cpu.patches import keep_linear_weights
+
+
+class CPUWorkerExtension(vLLMColocateWorkerExtension):
+    """Loads new weights as often as verl sends them."""
+
+    def __new__(cls, **kwargs):
+        """Patch vLLM before it loads the model."""
+        keep_linear_weights()
+        return super().__new__(cls, **kwargs)
+
+    def _update_weights(self, weights, peft_config, base_sync_done):
+        """Hand the loader clones: on a CPU `.to(device)` is a view of the shared segment that is closed next."""
+        super()._update_weights([(name, tensor.clone()) for name, tensor in weights], peft_config, base_sync_done)

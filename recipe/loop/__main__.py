@@ -1,0 +1,102 @@
+"""Runs a recipe from its data to its summary; the same command resumes what was interrupted.
+
+    python -m recipe.loop experiment=tiny technique=dapo cluster=cpu [key=value ...]
+
+The arguments are Hydra overrides of the training. What happens around the training is the recipe's own `loop` section.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from recipe.compose import compose
+from recipe.loop.phases import Phase, Record, phases
+from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_descendants, run_phase
+from recipe.loop.progress import Display
+from recipe.loop.summary import summarise
+from recipe.main_dapo import settle_paths
+from recipe.preflight import check_machine, check_recipe
+
+
+def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
+    """Run every phase that is not done yet and return the summary."""
+    run_dir = Path(config.run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    record = Record(run_dir / "loop.json")
+    display = Display(console, config.trainer.total_training_steps, run_dir / "metrics")
+    with MemoryMeter() as meter:
+        for phase in phases(config, overrides):
+            run_one(phase, record, display, console, run_dir)
+            record.note_memory(meter.peak_bytes)
+    return summarise(config, record, run_dir)
+
+
+def run_one(phase: Phase, record: Record, display: Display, console: Console, run_dir: Path) -> None:
+    """Run one phase unless it is recorded as done with the same command and its output is still there."""
+    if record.done(phase):
+        console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
+        return
+    log = run_dir / "logs" / f"{phase.name}.log"
+    display.start(phase.name, f"{phase.hint} (log: {log})")
+    started = time.monotonic()
+    try:
+        run_phase(phase.command, log, display.tick, phase.environment)
+    finally:
+        display.end()
+        record.add(phase, time.monotonic() - started)
+    record.finish(phase)
+
+
+def load(overrides: list[str]) -> DictConfig:
+    """Compose the recipe with absolute paths and check it and the machine."""
+    config = compose(overrides)
+    settle_paths(config)
+    problems = check_recipe(config) + check_machine(config)
+    if problems:
+        raise ValueError("\n  ".join(["this run cannot work:", *problems]))
+    return config
+
+
+def main() -> None:
+    """Command line."""
+    overrides, console = sys.argv[1:], Console(soft_wrap=True)
+    adopt_orphans()
+    try:
+        config = load(overrides)
+        run_dir = Path(config.run_dir)
+        console.print(f"run folder {run_dir}", highlight=False)
+        summary = run_all(config, overrides, console)
+    except (ValueError, OmegaConfBaseException, HydraException) as error:
+        sys.exit(f"error: {error}")
+    except PhaseFailed as error:
+        sys.exit(f"error: {error}\nThe same command goes on from here.")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing is left running. The same command goes on from here.")
+    finally:
+        end_descendants()
+    report(summary, run_dir, console)
+
+
+def report(summary: dict, run_dir: Path, console: Console) -> None:
+    """Print the summary's figures and where everything is."""
+    for name in ("accuracy_before", "accuracy_after"):
+        a = summary[name]
+        console.print(
+            f"{name}  {a['mean']:.3f}  [{a['low']:.3f}, {a['high']:.3f}]  {a['problems']} problems x {a['samples']}",
+            markup=False,
+            highlight=False,
+        )
+    console.print(
+        f"{summary['steps']} steps, {summary['total_s']:.0f} s in all, peak memory {summary['peak_memory_gb']:.1f} GB; "
+        f"summary: {run_dir / 'summary.json'}",
+        highlight=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Which commands make up a run, in order, and the record of those that are done."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from recipe.checkpoints import write_text_atomic
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One command: `output` exists once it is done, `hint` tells a person what to expect."""
+
+    name: str
+    command: list[str]
+    output: Path
+    hint: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
+    """The phases of a run: data, base_model, evaluate_before, train, export, evaluate_after."""
+    run_dir = Path(config.run_dir)
+    loop: Any = OmegaConf.to_container(config.loop, resolve=True)
+    model = Path(config.actor_rollout_ref.model.path)
+    steps = config.trainer.total_training_steps
+    checkpoint = Path(config.trainer.default_local_dir) / f"global_step_{steps}"
+    exported = run_dir / "model"
+
+    def python(*arguments: object) -> list[str]:
+        return [sys.executable, "-m", *(str(a) for a in arguments)]
+
+    def evaluate(folder: Path, name: str) -> list[str]:
+        out = run_dir / "eval" / f"{name}.jsonl"
+        limit = ["--max_tokens", config.data.max_response_length, "--answer_format", config.answer_format]
+        options = [word for key, value in loop["evaluation"].items() for word in (f"--{key}", value)]
+        return python("eval.sample", "--model", folder, "--data", config.data.val_files, "--out", out, *limit, *options)
+
+    train = python("recipe.main_dapo", *overrides, f"run_dir={run_dir}")
+    made = [] if loop["base_model"] is None else [
+        Phase("base_model", python(*loop["base_model"]), model / "config.json", "building and warm-starting")
+    ]
+    return [
+        Phase("data", python(*loop["data"]), Path(config.data.train_files), "preparing problems"),
+        *made,
+        Phase("evaluate_before", evaluate(model, "before"), run_dir / "eval/before.summary.json", "sampling the base model"),
+        Phase("train", train, checkpoint / "data.pt", f"{steps} steps; Ray, FSDP2 and vLLM start first"),
+        Phase(
+            "export",
+            python("recipe.export", "--checkpoint", checkpoint, "--out", exported),
+            exported / "config.json",
+            "to a Hugging Face folder",
+        ),
+        Phase("evaluate_after", evaluate(exported, "after"), run_dir / "eval/after.summary.json", "sampling the trained model"),
+    ]
+
+
+class Record:
+    """`loop.json` of a run: which command of which phase is done, and what it took over all attempts."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self.data: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"phases": {}, "peak_bytes": 0}
+
+    def done(self, phase: Phase) -> bool:
+        """Whether this very command ended well and its output is still there."""
+        entry = self._entry(phase)
+        return entry["done"] and entry["command"] == phase.command and phase.output.exists()
+
+    def seconds(self, phase: Phase) -> float:
+        """Seconds spent on the phase, all attempts together."""
+        return self._entry(phase)["seconds"]
+
+    def add(self, phase: Phase, seconds: float) -> None:
+        """Count an attempt, finished or not."""
+        entry = self._entry(phase)
+        self.data["phases"][phase.name] = {
+            "command": phase.command,
+            "seconds": entry["seconds"] + seconds,
+            "done": False,
+        }
+        self._save()
+
+    def finish(self, phase: Phase) -> None:
+        """Mark the phase as done.
+
+        Raises:
+            ValueError: the command ended well but its output is not there.
+        """
+        if not phase.output.exists():
+            raise ValueError(f"phase {phase.name} ended well but did not write {phase.output}")
+        self.data["phases"][phase.name]["done"] = True
+        self._save()
+
+    def note_memory(self, peak_bytes: int) -> None:
+        """Keep the highest peak of all attempts."""
+        self.data["peak_bytes"] = max(self.data["peak_bytes"], peak_bytes)
+        self._save()
+
+    def _entry(self, phase: Phase) -> dict[str, Any]:
+        return self.data["phases"].get(phase.name, {"command": None, "seconds": 0.0, "done": False})
+
+    def _save(self) -> None:
+        write_text_atomic(self._path, json.dumps(self.data, indent=1) + "\n")

@@ -1,0 +1,83 @@
+"""What a person sees while a phase runs: a spinner with the time, and one line a training step."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+
+def step_line(step: int, total: int, data: dict[str, Any]) -> str:
+    """One line on a training step, from the metrics that verl logged for it."""
+    parts = [f"step {step:>3}/{total}"]
+    if (seconds := data.get("timing_s/step")) is not None:
+        parts.append(f"{seconds:5.1f} s")
+    if (accuracy := data.get("sampling/acc/before_filter")) is not None:
+        parts.append(f"accuracy {accuracy:.2f}")
+    if (generated := data.get("sampling/generated_groups")) is not None:
+        parts.append(f"kept {data['sampling/kept_groups']:.0f} of {generated:.0f} groups")
+    if (entropy := data.get("actor/entropy")) is not None:
+        parts.append(f"entropy {entropy:.2f}")
+    validation = validation_accuracy(data)
+    if validation is not None:
+        parts.append(f"held-out {validation:.3f}")
+    return "  ".join(parts)
+
+
+def validation_accuracy(data: dict[str, Any]) -> float | None:
+    """Mean accuracy of verl's validation in this step, or None when there was none."""
+    values = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/mean@" in k]
+    return values[0] if values else None
+
+
+class MetricsFollower:
+    """Reads what was appended to the metrics files of a run since the last look."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._offsets = {path: path.stat().st_size for path in folder.glob("*.jsonl")} if folder.is_dir() else {}
+
+    def poll(self) -> list[dict[str, Any]]:
+        """New complete lines, in order, as dicts with `step` and `data`."""
+        found = []
+        for path in sorted(self._folder.glob("*.jsonl")):
+            with path.open("rb") as f:
+                f.seek(self._offsets.get(path, 0))
+                chunk = f.read()
+            end = chunk.rfind(b"\n") + 1
+            self._offsets[path] = self._offsets.get(path, 0) + end
+            found += [json.loads(line) for line in chunk[:end].splitlines()]
+        return found
+
+
+class Display:
+    """Prints phases and steps; on a terminal also a spinner with the time that the phase has taken."""
+
+    def __init__(self, console: Console, total_steps: int, metrics: Path):
+        self._console, self._total, self._metrics = console, total_steps, metrics
+        self._follower = MetricsFollower(metrics)
+        self._status: Status | None = None
+        self._started = 0.0
+        self._label = ""
+
+    def start(self, label: str, hint: str) -> None:
+        """Announce a phase."""
+        self._label, self._started = label, time.monotonic()
+        self._console.print(f"[bold]{label}[/bold]  {hint}", highlight=False)
+        self._status = self._console.status(label)
+        self._status.start()
+
+    def tick(self) -> None:
+        """Refresh the spinner and print new steps."""
+        for line in self._follower.poll():
+            self._console.print("  " + step_line(line["step"], self._total, line["data"]), highlight=False)
+        if self._status is not None:
+            self._status.update(f"{self._label}  {time.monotonic() - self._started:.0f} s")
+
+    def end(self) -> float:
+        """Stop the spinner; return the seconds of the phase."""
+        if self._status is not None:
+            self._status.stop()
+        return time.monotonic() - self._started

@@ -1,0 +1,77 @@
+"""The sampler's own keys (`trainer.v1.sampler.sampler_kwargs`), read and checked once. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recipe.acceptance import AcceptanceEstimate, DispatchPlanner
+from recipe.dispatch import Bounds, StepController
+from recipe.group_filter import FAILED, INCOMPLETE, KEPT, Decision, Filter, Group, GroupFilter
+from recipe.step_ledger import StepLedger
+
+
+class KeepAll:
+    """Technique without a group filter: every complete group trains."""
+
+    def decide(self, group: Group) -> Decision:
+        """Keep all but broken groups."""
+        if group.failed:
+            return Decision(False, FAILED)
+        expected = group.expected_samples or 1
+        return Decision(True, KEPT) if len(group.accuracies) >= expected else Decision(False, INCOMPLETE)
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Checked `sampler_kwargs`; every field is explained in `configs/dapo_trainer.yaml`."""
+
+    group_size: int
+    train_batch_size: int
+    group_filter: Filter
+    bounds: Mapping[str, Any]
+    max_in_flight: int
+    poll_interval_s: float
+    trace_dir: str | None
+
+    @classmethod
+    def from_kwargs(cls, kwargs: Mapping[str, Any]) -> "SamplerSettings":
+        """Read a plain mapping.
+
+        Raises:
+            ValueError: a key is missing, unknown or out of range.
+        """
+        known = {"filter", "reward_is_shaped", "bounds", "max_in_flight", "poll_interval_s", "trace_dir"}
+        known |= {"group_size", "train_batch_size"}
+        if set(kwargs) != known:
+            missing, unknown = sorted(known - set(kwargs)), sorted(set(kwargs) - known)
+            raise ValueError(f"trainer.v1.sampler.sampler_kwargs: missing keys {missing}, unknown keys {unknown}")
+        if kwargs["poll_interval_s"] <= 0:
+            raise ValueError(f"sampler_kwargs.poll_interval_s={kwargs['poll_interval_s']} seconds must be positive")
+        return cls(
+            group_size=kwargs["group_size"],
+            train_batch_size=kwargs["train_batch_size"],
+            group_filter=_filter(kwargs["filter"], kwargs["reward_is_shaped"]),
+            bounds=dict(kwargs["bounds"]),
+            max_in_flight=kwargs["max_in_flight"] or 2 * kwargs["train_batch_size"],
+            poll_interval_s=kwargs["poll_interval_s"],
+            trace_dir=kwargs["trace_dir"],
+        )
+
+    def controller(self, estimate: AcceptanceEstimate, rows: int, now: float) -> StepController:
+        """Start a step: an empty ledger and the controller that decides its moves.
+
+        Args:
+            estimate: acceptance rate carried over the run.
+            rows: prompts in the training data, what `bounds.max_passes` counts.
+            now: seconds of a monotonic clock.
+        """
+        ledger = StepLedger(self.train_batch_size, started_at=now)
+        planner = DispatchPlanner(max_in_flight=self.max_in_flight)
+        return StepController(ledger, planner, estimate, Bounds(**self.bounds, rows=rows))
+
+
+def _filter(kwargs: Mapping[str, Any], reward_is_shaped: bool) -> Filter:
+    options = dict(kwargs)
+    enabled = options.pop("enable")
+    group_filter = GroupFilter(**options, reward_is_shaped=reward_is_shaped and enabled)
+    return group_filter if enabled else KeepAll()

@@ -1,0 +1,66 @@
+"""What a sampling step did, as the numbers that reach the logger: before the filter, after it, and the waste. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from recipe.acceptance import AcceptanceEstimate
+from recipe.group_filter import KEPT, Group
+from recipe.step_ledger import StepLedger
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """A decided group and the filter's reason."""
+
+    group: Group
+    reason: str
+
+
+def mean(values: Iterable[float]) -> float:
+    """Arithmetic mean; nan when there is nothing, so that a curve shows a gap and not a zero."""
+    items = list(values)
+    return sum(items) / len(items) if items else float("nan")
+
+
+def _side(records: list[GroupRecord], name: str) -> dict[str, float]:
+    """Accuracy, reward, length and truncated share over the samples of `records`; lengths of right and wrong apart."""
+    groups = [r.group for r in records]
+    samples = [(a, n) for g in groups for a, n in zip(g.accuracies, g.lengths, strict=True)]
+    return {
+        f"sampling/acc/{name}": mean(a for a, _ in samples),
+        f"sampling/reward/{name}": mean(x for g in groups for x in g.rewards),
+        f"sampling/response_length/{name}": mean(n for _, n in samples),
+        f"sampling/response_length_right/{name}": mean(n for a, n in samples if a > 0.5),
+        f"sampling/response_length_wrong/{name}": mean(n for a, n in samples if a <= 0.5),
+        f"sampling/truncated_share/{name}": mean(float(t) for g in groups for t in g.truncated),
+    }
+
+
+def step_metrics(
+    ledger: StepLedger, records: dict[str, GroupRecord], estimate: AcceptanceEstimate, now: float
+) -> dict[str, float]:
+    """Metrics of one step. Lengths in tokens, shares in 0..1, counts in groups (one group is one prompt)."""
+    selected = set(ledger.selected())
+    every = list(records.values())
+    trained = [record for uid, record in records.items() if uid in selected]
+    counts, tokens = ledger.counts(), ledger.tokens()
+    generated = max(1, ledger.generated)
+    wasted = tokens["rejected"] + tokens["surplus"]
+    metrics = {
+        "sampling/needed_groups": ledger.needed,
+        "sampling/generated_groups": ledger.generated,
+        "sampling/kept_groups": counts[KEPT],
+        "sampling/trained_groups": len(selected),
+        "sampling/discarded_surplus_groups": len(ledger.surplus()),
+        "sampling/kept_share": counts[KEPT] / generated,
+        "sampling/generated_over_needed": ledger.generated / ledger.needed,
+        "sampling/dispatches": ledger.dispatch_calls,
+        "sampling/tokens_generated": tokens["generated"],
+        "sampling/tokens_wasted": wasted,
+        "sampling/tokens_wasted_share": wasted / max(1, tokens["generated"]),
+        "sampling/acceptance_estimate": estimate.rate(),
+        "sampling/acceptance_std": estimate.uncertainty(),
+        "sampling/seconds": now - ledger.started_at,
+    }
+    metrics |= {f"sampling/groups/{state}": count for state, count in counts.items() if state != KEPT}
+    return metrics | _side(every, "before_filter") | _side(trained, "after_filter")
