@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from data_prep.errors import DataError
-from data_prep.readers import check_file, open_parquet, read_chunks
+from data_prep.readers import read_chunks
 from data_prep.sources.base import problem_text
 from data_prep.text import normalise
 
@@ -19,7 +19,7 @@ N = 13
 _LETTERS_NEEDED = 7
 _WORDS_NEEDED = 8
 _WORD = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\d+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_PROBLEM_COLUMNS = ("extra_info", "prompt", "problem", "question")
+_PROBLEM_COLUMNS = ("extra_info.raw_problem", "prompt", "problem", "question")
 
 
 def words(text: str) -> list[str]:
@@ -69,14 +69,7 @@ def evaluation_problems(path: Path) -> Iterator[str]:
     Raises:
         DataError: a row has none of them; names file, row and columns.
     """
-    check_file(path)
-    optional = _PROBLEM_COLUMNS
-    if path.suffix == ".parquet":
-        names = open_parquet(path).schema_arrow.names
-        optional = tuple(name for name in optional if name in names)
-        if not optional:
-            raise DataError(f"has no problem column ({', '.join(_PROBLEM_COLUMNS)}); there are {names}", file=path)
-    for chunk in read_chunks(path, (), optional):
+    for chunk in read_chunks(path, (), _PROBLEM_COLUMNS):
         for number, row in chunk.rows:
             try:
                 yield _problem(row)

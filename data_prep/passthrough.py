@@ -9,7 +9,7 @@ from data_prep.answers import canonical
 from data_prep.errors import DataError
 from data_prep.grouping import FirstSeen
 from data_prep.parts import Part
-from data_prep.readers import open_parquet, parquet_batches, read_chunks
+from data_prep.readers import check_columns, open_parquet, parquet_batches, read_chunks
 from data_prep.schema import COLUMNS
 from data_prep.sources.base import Source
 from data_prep.writer import writing
@@ -21,12 +21,13 @@ def copy_rows(source: Source, part: Part, temporary: Path, output: Path) -> int:
     Raises:
         DataError: a file is not in the layout, or a row of it could not be used without a change.
     """
-    if not set(COLUMNS) <= {*source.columns, *source.optional} or any(p.suffix != ".parquet" for p in part.paths):
+    if not set(COLUMNS) - {"extra_info"} <= set(source.columns) or any(p.suffix != ".parquet" for p in part.paths):
         raise DataError("keep_repeats needs parquet in the layout of DAPO's files", remedy="Leave --keep_repeats out")
     rows, writer = 0, None
     for path in part.paths:
         _check(source, path)
         file = open_parquet(path, dictionaries=False)
+        check_columns(path, file.schema_arrow.names, COLUMNS)
         schema = pa.schema([file.schema_arrow.field(name) for name in COLUMNS])
         with writing(output):
             writer = writer or pq.ParquetWriter(temporary, schema, compression="zstd")
@@ -42,7 +43,7 @@ def copy_rows(source: Source, part: Part, temporary: Path, output: Path) -> int:
 def _check(source: Source, path: Path) -> None:
     """Check every distinct row; a gold that would be written differently is refused, because nothing is changed."""
     assert source.parse is not None
-    for chunk in read_chunks(path, COLUMNS, seen=FirstSeen()):
+    for chunk in read_chunks(path, source.columns, source.optional, seen=FirstSeen()):
         for number, row in chunk.rows:
             try:
                 gold = source.parse(row).answer

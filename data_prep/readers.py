@@ -40,12 +40,12 @@ def read_chunks(
     stop: int | None = None,
     seen: FirstSeen | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the rows `start` to `stop` (not included) of a file, `columns` and those of `optional` that it has.
+    """Yield the rows `start` to `stop` (not included) of a file, `columns` and those of `optional` that are there.
 
     Args:
         path: a file whose name ends in one of `SUFFIXES`.
         columns: top-level columns that must be there.
-        optional: top-level columns that may be missing.
+        optional: columns that may be missing, dotted for one field of a struct.
         start: first row.
         stop: row after the last one, None for the end of the file.
         seen: rows to leave out and count; None keeps all.
@@ -71,7 +71,8 @@ def check_file(path: Path) -> None:
         raise DataError("is empty", file=path)
 
 
-def _check_columns(path: Path, present: Sequence[str], columns: Sequence[str], row: int | None = None) -> None:
+def check_columns(path: Path, present: Sequence[str], columns: Sequence[str], row: int | None = None) -> None:
+    """Refuse a file, or a row of a text file, without one of `columns`."""
     for name in columns:
         if name not in present:
             raise DataError(f"is missing; there are {sorted(present)}", file=path, row=row, column=name)
@@ -87,7 +88,7 @@ def open_parquet(path: Path, dictionaries: bool = True) -> pq.ParquetFile:
         # An open per use: schema first, because reading as dictionaries is asked for by column path.
         schema = pq.read_metadata(path).schema
         texts = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "BYTE_ARRAY"]
-        return pq.ParquetFile(path, read_dictionary=texts if dictionaries else None, buffer_size=1 << 20)
+        return pq.ParquetFile(path, read_dictionary=texts if dictionaries else None, buffer_size=1 << 20, pre_buffer=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"is not a readable parquet file ({error})", file=path) from error
 
@@ -97,16 +98,23 @@ def _parquet_chunks(
 ) -> Iterator[Chunk]:
     file = open_parquet(path)
     names = file.schema_arrow.names
-    _check_columns(path, names, columns)
-    wanted = [*columns, *(name for name in optional if name in names)]
+    check_columns(path, names, columns)
+    wanted = [*columns, *(name for name in optional if _has_path(file, name))]
     if file.metadata.num_rows == 0:
         raise DataError("has no rows", file=path)
+    if not wanted:
+        raise DataError(f"has none of the columns {', '.join(optional)}; there are {names}", file=path)
     for first, batch in parquet_batches(path, file, wanted, start, stop):
         positions = range(batch.num_rows) if seen is None else seen.positions(batch).tolist()
         yield Chunk(copies=batch.num_rows - len(positions))
         for i in range(0, len(positions), CHUNK):
             part = positions[i : i + CHUNK]
             yield Chunk(list(zip((first + p for p in part), _to_rows(path, batch, first, part), strict=True)))
+
+
+def _has_path(file: pq.ParquetFile, name: str) -> bool:
+    paths = (file.schema.column(i).path for i in range(len(file.schema)))
+    return any(path == name or path.startswith(f"{name}.") for path in paths)
 
 
 def parquet_batches(
@@ -153,6 +161,7 @@ def _text_chunks(
     path: Path, columns: Sequence[str], optional: Sequence[str], start: int, stop: int | None
 ) -> Iterator[Chunk]:
     types: dict[str, type] = {}
+    wanted = [name.split(".")[0] for name in (*columns, *optional)]
     chunk, row = Chunk(), -1
     with path.open("rb") as handle:
         for row, (place, whole) in enumerate(
@@ -160,8 +169,8 @@ def _text_chunks(
         ):
             if stop is not None and row >= stop:
                 break
-            _check_columns(path, list(whole), columns, row)
-            found = {name: whole[name] for name in (*columns, *optional) if name in whole}
+            check_columns(path, list(whole), columns, row)
+            found = {name: whole[name] for name in wanted if name in whole}
             _check_cells(path, f"{row} ({place})", found, types)
             if row < start:
                 continue

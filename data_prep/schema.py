@@ -42,8 +42,14 @@ SCHEMA = pa.schema(
 )
 COLUMNS = SCHEMA.names
 ROLES = ("system", "user", "assistant")
-_TEXTS = ("data_source", "ability", "reward_model.ground_truth", "reward_model.style", "extra_info.raw_problem")
-_TEXTS += ("extra_info.split",)
+_TEXTS = [
+    "data_source",
+    "ability",
+    "reward_model.ground_truth",
+    "reward_model.style",
+    "extra_info.raw_problem",
+    "extra_info.split",
+]
 
 
 def check_row(row: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Records on disk between the two passes: the first finds conflicts, the second writes what is left."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,13 +20,14 @@ class Spool:
 
     def __init__(self, path: Path, output: Path) -> None:
         """Open the temporary file `path`; a full disk is reported as one of `output`."""
-        self._path, self._output, self._buffer = path, output, []
+        self._path, self._output = path, output
+        self._buffer: list[dict] = []
         with writing(output):
             self._writer = pq.ParquetWriter(path, _SCHEMA, compression="lz4")
 
     def add(self, record: Record) -> None:
         """Queue one record."""
-        self._buffer.append(asdict(record))
+        self._buffer.append({name: getattr(record, name) for name in _SCHEMA.names})
         if len(self._buffer) == CHUNK:
             self._flush()
 

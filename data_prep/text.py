@@ -7,7 +7,10 @@ import unicodedata
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 _MATH = re.compile(r"\$\$.*?\$\$|\$.*?\$|\\\[.*?\\\]|\\\(.*?\\\)|\\[A-Za-z]+", re.DOTALL)
 _ENGLISH_SHARE = 0.9
-_ANSWER_SENTENCE = r"(?:\banswer\s*(?:is|was|=|:|\uff1a)|答案\s*(?:是|为|:|\uff1a)|\\boxed\s*\{)\s*[\\$({\[*]*"
+_ANSWER_SENTENCE = re.compile(
+    r"(?:\banswer\s*(?:is|was|=|:|\uff1a)|答案\s*(?:是|为|:|\uff1a)|\\boxed\s*\{)\s*[\\$({\[*]*", re.IGNORECASE
+)
+_GOES_ON = re.compile(r"\w|[.,]\d")
 
 
 def normalise(text: str) -> str:
@@ -15,6 +18,8 @@ def normalise(text: str) -> str:
 
     Case stays: `A` and `a` may name different things in one problem.
     """
+    if text.isascii():
+        return " ".join(text.split())
     return " ".join(unicodedata.normalize("NFC", text).translate(_INVISIBLE).split())
 
 
@@ -48,5 +53,5 @@ def _latin_or_greek(letter: str) -> bool:
 
 def gives_away(problem: str, answer: str) -> bool:
     """Tell whether the problem holds its own answer in a sentence: `the answer is 33`, `Answer: 33`, `\\boxed{33}`."""
-    found = re.search(_ANSWER_SENTENCE + re.escape(answer) + r"(?![\w]|[.,]\d)", problem, re.IGNORECASE)
-    return found is not None
+    ends = (found.end() for found in _ANSWER_SENTENCE.finditer(problem))
+    return any(problem.startswith(answer, i) and not _GOES_ON.match(problem, i + len(answer)) for i in ends)

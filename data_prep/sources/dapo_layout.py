@@ -6,7 +6,7 @@ from data_prep.errors import DataError
 from data_prep.sources.base import Parsed, cell, problem_text
 
 COLUMNS = ("data_source", "prompt", "ability", "reward_model")
-OPTIONAL = ("extra_info",)
+OPTIONAL = ("extra_info.raw_problem",)  # not the whole struct: its `index` differs between copies of a row
 STYLE = "rule-lighteval/MATH_v2"
 
 
@@ -16,8 +16,18 @@ def parse(row: dict[str, Any]) -> Parsed:
     raw = (row.get("extra_info") or {}).get("raw_problem")
     if raw is not None:
         problem = problem_text(raw, "extra_info.raw_problem")[0]
-    labels = [cell(row, name) for name in ("data_source", "ability", "reward_model.style")]
-    for name, label in zip(("data_source", "ability", "reward_model.style"), labels, strict=True):
-        if not isinstance(label, str) or not label:
-            raise DataError(f"needs a non-empty string, has {label!r}", column=name)
-    return Parsed(problem, cell(row, "reward_model.ground_truth"), *labels, template=template)
+    return Parsed(
+        problem,
+        cell(row, "reward_model.ground_truth"),
+        data_source=_label(row, "data_source"),
+        ability=_label(row, "ability"),
+        style=_label(row, "reward_model.style"),
+        template=template,
+    )
+
+
+def _label(row: dict[str, Any], column: str) -> str:
+    label = cell(row, column)
+    if not isinstance(label, str) or not label:
+        raise DataError(f"needs a non-empty string, has {label!r}", column=column)
+    return label
