@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from recipe.acceptance import AcceptanceEstimate, DispatchPlanner
 from recipe.group_filter import ALL_CORRECT, ALL_WRONG, FAILED, INCOMPLETE, KEPT, NO_SPREAD, TOO_EASY, TOO_HARD
-from recipe.step_ledger import GIVEN_UP, StepLedger
+from recipe.step_ledger import ABORTED, GIVEN_UP, PENDING, StepLedger
 
 DISPATCH, WAIT, ABANDON, END = "dispatch", "wait", "abandon", "end"
 FULL, TRAIN_PARTIAL, SKIP_STEP = "full", "train_partial", "skip_step"
@@ -37,9 +37,10 @@ class SamplingExhausted(RuntimeError):
 class Bounds:
     """Limits of one step; None is no limit. At least one of the first two must be set, or a step might never end.
 
-    ``max_generated``: prompts sent. ``max_passes``: passes over the ``rows`` prompts of the data (a fraction is fine). ``max_seconds``: wall-clock, after which groups in flight are abandoned. ``give_up_after_s``: a
-    group in flight for this long is abandoned and refilled. ``on_exhausted``: one of ``ON_EXHAUSTED``.
-    ``abort_surplus``: once the batch is decided, abandon what still runs instead of draining it.
+    ``max_generated``: prompts sent. ``max_passes``: passes over the ``rows`` prompts of the data (a fraction is fine).
+    ``max_seconds``: wall-clock, after which groups in flight are abandoned. ``give_up_after_s``: a group in flight for
+    this long is abandoned and refilled. ``on_exhausted``: one of ``ON_EXHAUSTED``. ``abort_surplus``: once the batch is
+    decided, abandon what still runs instead of draining it.
     """
 
     max_generated: int | None = None
@@ -119,9 +120,8 @@ class StepController:
 
     def close(self) -> None:
         """Teach the estimate what became of the groups of this step. Call once, after ``end``."""
-        counts = self.ledger.counts()
-        decided = self.ledger.generated - counts["pending"] - counts["aborted"]
-        self.estimate.observe(counts[KEPT], decided - counts[KEPT])
+        fresh = [e for e in self.ledger.entries.values() if not e.carried and e.state not in (PENDING, ABORTED)]
+        self.estimate.observe((e.state == KEPT, e.arrived) for e in fresh)
 
     def explain(self) -> str:
         """One sentence with the counts, one with what to change."""
@@ -158,7 +158,7 @@ class StepController:
         left = self.bounds.generated_limit() - self.ledger.generated
         if self._out_of_time(now):
             return 0
-        return max(0, min(left, self.planner.plan(self.ledger.progress(self.planner.running_share), self.estimate)))
+        return max(0, min(left, self.planner.plan(self.ledger.progress(self.planner.open_share), self.estimate)))
 
     def _out_of_time(self, now: float) -> bool:
         limit = self.bounds.max_seconds

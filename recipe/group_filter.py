@@ -85,6 +85,12 @@ class Filter(Protocol):
         ...
 
 
+def is_settled(group_filter: Filter, group: Group, expected_samples: int) -> bool:
+    """Ask a filter that can foresee (an optional method ``settled``) whether a part of a group already decides it."""
+    settled = getattr(group_filter, "settled", None)
+    return bool(settled and settled(group, expected_samples))
+
+
 @dataclass(frozen=True)
 class GroupFilter:
     """DAPO's rule by default; a band on the group mean and a minimum spread as options.
@@ -141,6 +147,19 @@ class GroupFilter:
         """Keep the group or name the first reason why not; a pure function of ``group``."""
         reason = self._broken(group) or self._flat(group) or self._out_of_band(group) or KEPT
         return Decision(reason == KEPT, reason)
+
+    def settled(self, group: Group, expected_samples: int) -> bool:
+        """Whether the samples that arrived so far already guarantee that the whole group will be kept.
+
+        Spread only grows, and the final mean accuracy lies between all and none of the missing samples being right.
+        Never true for a reward metric, whose values have no bounds, nor when masking may still take the signal away.
+        """
+        so_far = Group(group.accuracies)
+        missing = expected_samples - len(so_far.accuracies)
+        if self.metric != "acc" or self.mask_truncated or missing < 0 or self._broken(so_far) or self._flat(so_far):
+            return False
+        futures = [Group([*so_far.accuracies, *[value] * missing]) for value in (0.0, 1.0)]
+        return not any(self._out_of_band(future) for future in futures)
 
     def values(self, group: Group) -> list[float]:
         """The metric of each sample, as floats."""

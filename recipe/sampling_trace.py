@@ -45,7 +45,7 @@ def write_trace(path: Path, groups: Iterable[TraceGroup]) -> None:
 
 
 def read_trace(path: Path) -> list[TraceGroup]:
-    """Groups of a ``.jsonl`` file, or of all of a folder's, in order of step and dispatch; groups without samples left out.
+    """Groups of a ``.jsonl`` file, or of all of a folder's, by step and dispatch; groups without samples left out.
 
     Raises ``ValueError`` with file and line when a line is not a group.
     """

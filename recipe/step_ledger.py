@@ -21,7 +21,11 @@ STATES = (PENDING, *REASONS, GIVEN_UP, ABORTED)
 
 @dataclass
 class Entry:
-    """One dispatched group: times in seconds of the caller's clock, ``tokens`` generated, ``carried`` from before."""
+    """One dispatched group: times in seconds of the caller's clock, ``tokens`` generated, ``carried`` from before.
+
+    ``arrived``: samples that came while the group was still open to both ends; ``settled``: sure to be kept.
+    ``share_left``: share of its samples still to come, 0 to 1.
+    """
 
     uid: str
     order: int
@@ -30,26 +34,34 @@ class Entry:
     decided_at: float | None = None
     tokens: int = 0
     carried: bool = False
+    arrived: int = 0
+    settled: bool = False
+    share_left: float = 1.0
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a planner may look at.
+    """What a planner may look at. Numbers of groups, if not said otherwise.
 
-    ``needed``, ``kept``, ``in_flight``, ``carried``: groups (``kept`` includes ``carried``). ``cohort_*``: the oldest
-    groups sent this step, as far as at most a small share of them is still running: ``cohort_decided`` of them are
-    decided, ``cohort_kept`` of those kept, ``cohort_pending`` still run. ``beyond_cohort``: groups sent later, decided
-    or not; what the early finishers among them say is biased, because short answers finish first.
+    ``kept`` includes carried ones; ``settled`` are in flight but sure to be kept; ``open_by_arrived`` are the others in
+    flight, by the number of samples that arrived. ``load``: samples in flight over samples a group.
+    ``cohort``, ``cohort_kept``: the oldest groups sent this step, up to where few are still open, and how many of them
+    are kept or settled; open ones are in neither. Groups that finished early but were sent later are left out: short
+    answers finish first, and say little about the rest.
     """
 
     needed: int
     kept: int
-    in_flight: int
-    carried: int
-    cohort_decided: int
+    settled: int
+    open_by_arrived: dict[int, int]
+    load: float
+    cohort: int
     cohort_kept: int
-    cohort_pending: int
-    beyond_cohort: int
+
+    @property
+    def in_flight(self) -> int:
+        """Groups sent and not decided."""
+        return self.settled + sum(self.open_by_arrived.values())
 
 
 class StepLedger:
@@ -65,10 +77,12 @@ class StepLedger:
         self._order: list[Entry] = []
         self._pending: dict[str, Entry] = {}
         self._carried = self._kept_count = 0
-        self._frontier = self._frontier_kept = 0  # the decided prefix of _order, and the kept groups in it
+        self._frontier = self._frontier_kept = self._frontier_aborted = 0  # the decided prefix of _order
 
     def carry_in(self, uids: Iterable[str]) -> None:
         """Groups kept in an earlier step: first in the order, already decided, not counted as generated."""
+        if self.generated:
+            raise ValueError("carried groups come before any group of this step: call carry_in first")
         for uid in uids:
             self._add(uid, self.started_at).carried = True
             self._carried += 1
@@ -124,6 +138,7 @@ class StepLedger:
             if state == PENDING:
                 return False
             self._frontier_kept += state == KEPT
+            self._frontier_aborted += state == ABORTED
             self._frontier += 1
         return self._frontier_kept >= self.needed
 
@@ -154,20 +169,42 @@ class StepLedger:
         surplus = sum(e.tokens for e in fresh if e.state == KEPT) - trained
         return {"generated": total, "trained": trained, "surplus": surplus, "rejected": total - trained - surplus}
 
-    def progress(self, running_share: float = 0.1) -> Progress:
-        """Where the step stands; the cohort is the longest prefix of which at most ``running_share`` still runs."""
-        decided = kept = pending = 0
-        best = (0, 0, 0)
-        for entry in self.entries.values():
-            if entry.carried or entry.state == ABORTED:
-                continue
-            pending += entry.state == PENDING
-            decided += entry.state != PENDING
-            kept += entry.state == KEPT
-            if pending <= running_share * (pending + decided):
-                best = (decided, kept, pending)
-        beyond = pending + decided - best[0] - best[2]
-        return Progress(self.needed, self.kept, len(self._pending), self._carried, *best, beyond)
+    def foresee(self, uid: str, arrived: int, expected: int, settled: bool) -> None:
+        """Note that ``arrived`` of ``expected`` samples of a pending group came, and whether it is sure to be kept.
+
+        Optional: a sampler that only sees whole groups never calls it.
+        """
+        entry = self._pending.get(uid)
+        if entry is None:
+            return
+        entry.share_left = max(0.0, 1.0 - arrived / expected)
+        entry.settled = entry.settled or settled
+        if not entry.settled:
+            entry.arrived = arrived
+
+    def progress(self, open_share: float = 0.1) -> Progress:
+        """Where the step stands; the cohort is the longest prefix of which at most ``open_share`` is still open."""
+        self.full()  # moves the decided prefix on, which need not be walked again
+        known, kept = self._frontier - self._carried - self._frontier_aborted, self._frontier_kept - self._carried
+        still_open, cohort, cohort_kept = 0, known, kept
+        for entry in self._order[self._frontier :]:
+            if entry.state == PENDING and not entry.settled:
+                still_open += 1
+            elif entry.state != ABORTED:
+                known += 1
+                kept += entry.state in (PENDING, KEPT)
+            if still_open <= open_share * (known + still_open):
+                cohort, cohort_kept = known, kept
+        pending = self._pending.values()
+        return Progress(
+            needed=self.needed,
+            kept=self.kept,
+            settled=sum(e.settled for e in pending),
+            open_by_arrived=dict(Counter(e.arrived for e in pending if not e.settled)),
+            load=sum(e.share_left for e in pending),
+            cohort=cohort,
+            cohort_kept=cohort_kept,
+        )
 
     def _add(self, uid: str, now: float) -> Entry:
         if uid in self.entries:
