@@ -1,8 +1,9 @@
-"""The `tiny` base model: a Qwen2-architecture model of about 1 M parameters that knows addition and is unsure of itself.
+"""The `tiny` base model: a Qwen2-architecture model of about 1 M parameters that can add but is unsure how.
 
 It is warm-started by supervised learning in two stages. First it learns column addition from careful answers. Then it
 sees answers in four manners, as a pre-trained model has seen good and bad ones: careful (column by column, then the
-answer line), hasty (an answer line with a wrong sum), line-less (no answer line) and rambling (working that never ends).
+answer line), hasty (an answer line that repeats a number), line-less (no answer line) and rambling (working that never
+ends).
 Only the careful manner earns reward, so sampled accuracy starts near its share; what reinforcement has to teach is
 which manner to use and when to stop, and it must not unlearn to add on the way.
 
@@ -39,15 +40,15 @@ class WarmStart:
 
     `manners`: share of careful, hasty, line-less and rambling answers in the second stage, summing to 1. Operands run
     from `min_value` to `max_value`. `careful_steps` and `manners_steps`: updates of the stages, of `batch_size` answers
-    each; `learning_rate` is the peak of a linear warm-up and a cosine decay, halved in the second stage.
+    each; `learning_rate` is the peak of a linear warm-up and a cosine decay, a sixth of it in the second stage.
     `max_response_tokens`: where rambling is cut.
     """
 
     seed: int = 1
     min_value: int = 10
     max_value: int = 99
-    manners: tuple[float, float, float, float] = (0.4, 0.3, 0.15, 0.15)
-    careful_steps: int = 400
+    manners: tuple[float, float, float, float] = (0.5, 0.2, 0.15, 0.15)
+    careful_steps: int = 320
     manners_steps: int = 120
     batch_size: int = 64
     learning_rate: float = 2e-3
@@ -77,6 +78,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
             num_attention_heads=4,
             num_key_value_heads=4,
             max_position_embeddings=512,
+            initializer_range=0.08,  # 1 / sqrt(128): with the default of 0.02 so narrow a model takes thrice as long
             tie_word_embeddings=True,
             pad_token_id=tokenizer.pad_token_id,
             bos_token_id=None,
@@ -102,8 +104,8 @@ def answer(a: int, b: int, manners: tuple[float, ...], rng: random.Random) -> st
     if manner == "careful":
         return f"{working(a, b)}\nAnswer: {a + b}"
     if manner == "hasty":
-        return f"Answer: {abs(a + b + rng.choice((-10, -2, -1, 1, 2, 10)))}"
-    return f"it is {a + b}." if manner == "line_less" else f"{working(a, b)} " * 5
+        return f"Answer: {a}"
+    return f"{working(a, b)}\nso it is {a + b}." if manner == "line_less" else f"{working(a, b)} " * 5
 
 
 def examples(
@@ -139,12 +141,10 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, sett
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.1, betas=(0.9, 0.98))
     stages = (
         ("careful", (1.0, 0.0, 0.0, 0.0), settings.careful_steps, settings.learning_rate),
-        ("manners", settings.manners, settings.manners_steps, settings.learning_rate / 2),
+        ("manners", settings.manners, settings.manners_steps, settings.learning_rate / 6),
     )
     for name, manners, steps, peak in stages:
-        stream = batches(
-            examples(settings, manners, tokenizer, rng), settings.batch_size, tokenizer.pad_token_id, rng
-        )
+        stream = batches(examples(settings, manners, tokenizer, rng), settings.batch_size, tokenizer.pad_token_id, rng)
         progress = tqdm(range(steps), desc=f"warm start, {name}", mininterval=1.0)
         for step in progress:
             for group in optimizer.param_groups:

@@ -41,7 +41,9 @@ def read_problems(path: Path) -> list[dict[str, Any]]:
         rows = pq.read_table(path, columns=["prompt", "reward_model"]).to_pylist()
         return [{"prompt": row["prompt"], "gold": row["reward_model"]["ground_truth"]} for row in rows]
     except (OSError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not a parquet of data_prep ({error}); write one with python -m data_prep.prepare") from error
+        raise ValueError(
+            f"{path}: not a parquet of data_prep ({error}); write one with python -m data_prep.prepare"
+        ) from error
 
 
 def generate(model: Path, prompts: list[list[dict[str, str]]], sampling: Sampling) -> list[Any]:

@@ -36,8 +36,8 @@ def read_state(folder: Path) -> dict[str, Any]:
         return json.loads((folder / STATE_FILE).read_text())
     except (FileNotFoundError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"{folder} has no readable {STATE_FILE}: it was not written by this recipe. Export its model and start a new "
-            "run from that (actor_rollout_ref.model.path)"
+            f"{folder} has no readable {STATE_FILE}: it was not written by this recipe. Export its model and start a "
+            "new run from that (actor_rollout_ref.model.path)"
         ) from error
 
 

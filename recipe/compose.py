@@ -8,6 +8,8 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from omegaconf import DictConfig
 
+from recipe.cpu.detect import accelerator_visible
+
 CONFIG_DIR = Path(__file__).resolve().parents[1] / "configs"
 CONFIG_NAME = "dapo_trainer"
 
@@ -29,6 +31,13 @@ def export_search_path() -> None:
     os.environ["VERL_CONFIG_DIR"] = str(verl_config_dir())
 
 
+def with_cluster(overrides: list[str]) -> list[str]:
+    """Add the cluster when none is named: `cpu` where no accelerator is visible, otherwise `single_node`."""
+    if any(override.lstrip("+").startswith("cluster=") for override in overrides):
+        return overrides
+    return [*overrides, f"cluster={'single_node' if accelerator_visible() else 'cpu'}"]
+
+
 def compose(overrides: list[str]) -> DictConfig:
     """Compose a recipe as the command line would.
 
@@ -40,4 +49,4 @@ def compose(overrides: list[str]) -> DictConfig:
     """
     export_search_path()
     with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
-        return hydra_compose(CONFIG_NAME, overrides=overrides)
+        return hydra_compose(CONFIG_NAME, overrides=with_cluster(overrides))

@@ -22,7 +22,9 @@ def export(checkpoint: Path, out: Path) -> None:
     """
     huggingface = checkpoint / "actor" / "huggingface"
     if not (huggingface / "config.json").is_file():
-        raise ValueError(f"{huggingface}/config.json is missing: {checkpoint} is not a complete checkpoint of this recipe")
+        raise ValueError(
+            f"{huggingface}/config.json is missing: {checkpoint} is not a complete checkpoint of this recipe"
+        )
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     if any(huggingface.glob("*.safetensors")):

@@ -10,10 +10,10 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig, open_dict
 
-from recipe.compose import CONFIG_DIR, CONFIG_NAME, export_search_path
+from recipe.compose import CONFIG_DIR, CONFIG_NAME, export_search_path, with_cluster
 from recipe.cpu.detect import accelerator_visible
 from recipe.cpu.environment import cpu_environment
-from recipe.preflight import check_recipe
+from recipe.preflight import check_inputs, check_recipe
 from recipe.stamps import stamp
 
 
@@ -63,9 +63,9 @@ def check_device(config: DictConfig) -> None:
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")
 def _main(config: DictConfig) -> None:
     check_device(config)
-    if problems := check_recipe(config):
-        raise ValueError("\n  ".join(["this recipe cannot work:", *problems]))
     settle_paths(config)
+    if problems := check_recipe(config) + check_inputs(config):
+        raise ValueError("\n  ".join(["this recipe cannot work:", *problems]))
     stamp(config, Path(config.run_dir))
     run(config)
 
@@ -73,6 +73,7 @@ def _main(config: DictConfig) -> None:
 def main() -> None:
     """Entry point; errors that the user can mend end in one line."""
     export_search_path()
+    sys.argv[1:] = with_cluster(sys.argv[1:])
     try:
         _main()
     except ValueError as error:

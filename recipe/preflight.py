@@ -23,6 +23,31 @@ def check_recipe(config: DictConfig) -> list[str]:
     return [*_batches(config), *_lengths(config), *_sampling(config), *_filter(config)]
 
 
+def check_inputs(config: DictConfig) -> list[str]:
+    """Problems of the files that a training reads: data and model."""
+    return [*_data_files(config), *check_model(config)]
+
+
+def _data_files(config: DictConfig) -> Iterator[str]:
+    for key in ("train_files", "val_files"):
+        value = config.data[key]
+        for path in [value] if isinstance(value, str) else value:
+            if not Path(path).expanduser().is_file():
+                yield f"data.{key}={path} is missing: write it with python -m data_prep.prepare, or name another file"
+
+
+def check_model(config: DictConfig) -> list[str]:
+    """Problems of the model folder; a Hub name is left to verl."""
+    name = config.actor_rollout_ref.model.path
+    folder = Path(name).expanduser()
+    looks_local = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        return [f"actor_rollout_ref.model.path={name} has no config.json: it is not a Hugging Face model folder"]
+    if looks_local and not folder.is_dir():
+        return [f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"]
+    return []
+
+
 def check_machine(config: DictConfig) -> list[str]:
     """Problems of this machine for a CPU run: memory, disk, shared memory."""
     if config.trainer.device != "cpu":

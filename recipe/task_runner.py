@@ -8,7 +8,7 @@ _TaskRunner = TaskRunnerV1.__ray_metadata__.modified_class
 
 
 @ray.remote
-class DAPOTaskRunner(_TaskRunner):
+class DAPOTaskRunner(_TaskRunner):  # type: ignore[valid-type, misc]
     """Imports `recipe.trainer`, which registers the trainer mode, then runs as verl does."""
 
     def run(self, config):

@@ -1,4 +1,4 @@
-"""verl's synchronous trainer with the sampler in charge of dispatch and of its own state. No step of verl's loop is copied."""
+"""verl's synchronous trainer with the sampler in charge of dispatch and of its own state; verl's loop is not copied."""
 
 import json
 import os

@@ -20,7 +20,7 @@ from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_d
 from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
 from recipe.main_dapo import settle_paths
-from recipe.preflight import check_machine, check_recipe
+from recipe.preflight import check_machine, check_model, check_recipe
 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
@@ -57,6 +57,8 @@ def load(overrides: list[str]) -> DictConfig:
     config = compose(overrides)
     settle_paths(config)
     problems = check_recipe(config) + check_machine(config)
+    if config.loop.base_model is None:
+        problems += check_model(config)
     if problems:
         raise ValueError("\n  ".join(["this run cannot work:", *problems]))
     return config

@@ -41,13 +41,20 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
         return python("eval.sample", "--model", folder, "--data", config.data.val_files, "--out", out, *limit, *options)
 
     train = python("recipe.main_dapo", *overrides, f"run_dir={run_dir}")
-    made = [] if loop["base_model"] is None else [
-        Phase("base_model", python(*loop["base_model"]), model / "config.json", "building and warm-starting")
-    ]
+    made = (
+        []
+        if loop["base_model"] is None
+        else [Phase("base_model", python(*loop["base_model"]), model / "config.json", "building and warm-starting")]
+    )
     return [
         Phase("data", python(*loop["data"]), Path(config.data.train_files), "preparing problems"),
         *made,
-        Phase("evaluate_before", evaluate(model, "before"), run_dir / "eval/before.summary.json", "sampling the base model"),
+        Phase(
+            "evaluate_before",
+            evaluate(model, "before"),
+            run_dir / "eval/before.summary.json",
+            "sampling the base model",
+        ),
         Phase("train", train, checkpoint / "data.pt", f"{steps} steps; Ray, FSDP2 and vLLM start first"),
         Phase(
             "export",
@@ -55,7 +62,12 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
             exported / "config.json",
             "to a Hugging Face folder",
         ),
-        Phase("evaluate_after", evaluate(exported, "after"), run_dir / "eval/after.summary.json", "sampling the trained model"),
+        Phase(
+            "evaluate_after",
+            evaluate(exported, "after"),
+            run_dir / "eval/after.summary.json",
+            "sampling the trained model",
+        ),
     ]
 
 

@@ -1,5 +1,6 @@
 """Runs one phase in a process of its own, measures it, and leaves nothing behind."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -81,10 +82,12 @@ class MemoryMeter:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "MemoryMeter":
+        """Start watching."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop watching; `peak_bytes` stays."""
         self._stop.set()
         self._thread.join()
 
@@ -135,10 +138,8 @@ def tail(path: Path, lines: int = 12) -> str:
 
 
 def _signal(process: psutil.Process, number: int) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _reap() -> None:
@@ -165,7 +166,9 @@ def _mapped_files() -> set[str]:
     mapped: set[str] = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
-            mapped.update(line.split(maxsplit=5)[5].strip() for line in maps.read_text().splitlines() if line.count("/"))
+            mapped.update(
+                line.split(maxsplit=5)[5].strip() for line in maps.read_text().splitlines() if line.count("/")
+            )
         except (OSError, IndexError):
             continue
     return mapped

@@ -1,0 +1,52 @@
+"""One base model for all end-to-end tests, and a way to run the recipe's own commands."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.path).parents:
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.timeout(1200))
+
+
+def run_module(module, *arguments, check=True, timeout=1100):
+    """Run `python -m module` from the repository and return the completed process."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    if check:
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def metrics(run_dir):
+    """All logged steps of a run, over all attempts: a list of (step, metrics)."""
+    lines = [line for path in sorted((Path(run_dir) / "metrics").glob("*.jsonl")) for line in path.open()]
+    return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory):
+    """A folder with `data` and `base_model`, made by the project's own commands."""
+    folder = tmp_path_factory.mktemp("base")
+    run_module(
+        "data_prep.prepare", "arithmetic", "--out", folder / "data", "--template", "none",
+        "--min_value", 10, "--train_rows", 1000, "--test_rows", 32,
+    )  # fmt: skip
+    run_module("data_prep.tiny_model", "--out", folder / "base_model")
+    return folder

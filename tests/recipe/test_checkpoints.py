@@ -1,0 +1,58 @@
+import pytest
+
+from recipe.checkpoints import STATE_FILE, TRACKER_FILE, latest_complete, missing_parts, read_state, write_state
+
+
+def make(root, step, world_size=1):
+    folder = root / f"global_step_{step}"
+    (folder / "actor" / "huggingface").mkdir(parents=True)
+    for kind in ("model", "optim", "extra_state"):
+        for rank in range(world_size):
+            (folder / "actor" / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
+    (folder / "actor" / "huggingface" / "config.json").write_text("{}")
+    (folder / "data.pt").write_bytes(b"x")
+    write_state(folder, {"step": step})
+    (root / TRACKER_FILE).write_text(str(step))
+    return folder
+
+
+def test_no_tracker_means_a_fresh_start(tmp_path):
+    assert latest_complete(tmp_path, 1) is None
+
+
+def test_newest_complete_checkpoint_by_number_not_by_name(tmp_path):
+    for step in (8, 9, 10):
+        make(tmp_path, step)
+    assert latest_complete(tmp_path, 1).name == "global_step_10"
+
+
+def test_truncated_newest_checkpoint_falls_back_to_the_one_before(tmp_path):
+    make(tmp_path, 1)
+    newest = make(tmp_path, 2)
+    (newest / "actor" / "optim_world_size_1_rank_0.pt").write_bytes(b"")
+    assert latest_complete(tmp_path, 1).name == "global_step_1"
+
+
+def test_checkpoint_after_the_tracker_was_being_written_and_does_not_count(tmp_path):
+    make(tmp_path, 1)
+    make(tmp_path, 2)
+    (tmp_path / TRACKER_FILE).write_text("1")
+    assert latest_complete(tmp_path, 1).name == "global_step_1"
+
+
+def test_other_world_size_is_an_error_that_says_what_to_do(tmp_path):
+    make(tmp_path, 4, world_size=2)
+    with pytest.raises(ValueError, match=r"complete for 1 ranks.*export"):
+        latest_complete(tmp_path, 1)
+
+
+def test_half_of_the_shards_is_not_a_checkpoint(tmp_path):
+    folder = make(tmp_path, 4, world_size=4)
+    for rank in (2, 3):
+        (folder / "actor" / f"model_world_size_4_rank_{rank}.pt").unlink()
+    assert missing_parts(folder, 4) == [f"actor/model_world_size_4_rank_{rank}.pt" for rank in (2, 3)]
+
+
+def test_state_of_a_foreign_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=STATE_FILE):
+        read_state(tmp_path)
