@@ -72,12 +72,17 @@ def evaluation_problems(path: Path) -> Iterator[str]:
     for chunk in read_chunks(path, (), _PROBLEM_COLUMNS):
         for number, row in chunk.rows:
             try:
-                yield _problem(row)
+                yield problem_of(row)
             except DataError as error:
                 raise error.at(path, number) from error
 
 
-def _problem(row: dict) -> str:
+def problem_of(row: dict) -> str:
+    """Return the problem of a row of any known layout, without its template.
+
+    Raises:
+        DataError: the row has none of the columns where a problem could be.
+    """
     raw = (row.get("extra_info") or {}).get("raw_problem") if isinstance(row.get("extra_info"), dict) else None
     if raw:
         return problem_text(raw, "extra_info.raw_problem")[0]
