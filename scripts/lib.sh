@@ -21,3 +21,11 @@ strip_environment() { # lock
         -e "s/ and python_full_version < '3\.13'//g" -e "s/python_full_version < '3\.13' and //g" \
         -e "s/ ; (python_full_version < '3\.13'|sys_platform == 'linux') / /" "$1"
 }
+
+# Set up if needed, then let python, ruff, pytest, ... be those of the environment. Run it in the repository's root.
+use_venv() {
+    bash scripts/setup.sh
+    VIRTUAL_ENV=$(cd "${DAPO_VENV:-.venv}" && pwd)
+    export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH"
+    unset PYTHONHOME PYTHONDONTWRITEBYTECODE # without compiled files each process starts 10 s later
+}

@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 
-UV=${UV:-uv} # any 0.9.17 or newer; CI uses the one that the lock pins
+# any uv from 0.9.17 on; the one that the lock pins where there is an environment
+UV=${UV:-$([ -x .venv/bin/uv ] && echo .venv/bin/uv || echo uv)}
 PYTHON_MIN=3.10
 FILES=(requirements.txt requirements-cpu.txt requirements-flash-attn.txt)
 
@@ -17,7 +18,6 @@ if [ "${1:-}" = --check ]; then
     check=1
     shift
 fi
-! command -v .venv/bin/uv >/dev/null || UV=.venv/bin/uv
 command -v "$UV" >/dev/null || die "uv is missing: bash scripts/setup.sh brings it"
 
 work=$(mktemp -d)
