@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from reward.latex import squeeze
-from reward.prose import strip_lead
+from reward.prose import harmless, strip_lead, words_of
 from reward.quantity import Quantity, quantity, same_quantity, split_unit, units_agree
 from reward.shape import Shape, interval_of, shape
 from reward.units import NUMBER_WORDS
@@ -16,7 +16,10 @@ Symbolic = Callable[[str, str, str], bool]
 _BASE = re.compile(r"\(?([0-9A-Fa-f]+)\)?_ ?\{? ?([0-9]{1,2}|[a-z]{2,7}) ?\}?")
 _CLOCK = re.compile(r"([0-9]{1,2}) ?: ?([0-9]{2}) ?(?:([ap])\.? ?m\.?)?", re.IGNORECASE)
 _NAME = r"(?:[A-Za-z]|\\[A-Za-z]+)(?:_\{?[A-Za-z0-9]+\}?)?'?(?:\([A-Za-z0-9, ]{1,12}\))?"
-_LABEL = re.compile(rf"{_NAME}(?: ?: ?{_NAME})*|\( ?{_NAME}(?: ?, ?{_NAME})+ ?\)|[A-Za-z ]+|{_NAME}(?: ?[-+*] ?{_NAME})+|[A-Za-z\\]+ ?\{{?[A-Za-z ]*\}}?")
+_LABEL = re.compile(
+    rf"{_NAME}(?: ?: ?{_NAME})*|\( ?{_NAME}(?: ?, ?{_NAME})+ ?\)|[A-Za-z ]+|{_NAME}(?: ?[-+*] ?{_NAME})+"
+    rf"|[A-Za-z\\]+ ?\{{?[A-Za-z ]*\}}?"
+)
 _WORDS = re.compile(r"[A-Za-z][A-Za-z'\- ]*[A-Za-z]\.?")
 _CHOICE = re.compile(r"\(?([A-Z])\)?")
 _SINGLE = re.compile(r"[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?")
@@ -78,11 +81,12 @@ def _equals_number(gold: str, number: Quantity, pred: str, symbolic: Symbolic) -
     form = shape(pred)
     if form.kind == "equation" and _LABEL.fullmatch(form.items[0]):
         return equal(gold, form.items[-1], symbolic)
-    return form.kind == "atom" and not re.search(r"[a-z]{3}", re.sub(r"\\[a-z]+", "", pred)) and symbolic("equal", gold, pred)
+    has_words = re.search(r"[a-z]{3}", re.sub(r"\\[a-z]+", "", pred)) is not None
+    return form.kind == "atom" and not has_words and symbolic("equal", gold, pred)
 
 
 def answer_quantity(pred: str) -> Quantity | None:
-    """An answer as one number: bare, in brackets, behind harmless words, or at the end of a consistent ``a = b`` chain."""
+    """An answer as one number: bare, bracketed, behind harmless words, or the end of a consistent ``a = b`` chain."""
     value = quantity(pred)
     if value is not None:
         return value
@@ -108,9 +112,15 @@ def _end_of_chain(sides: tuple[str, ...]) -> Quantity | None:
         value = quantity(side, True)
         if value is not None and value.value != last.value and not same_quantity(value, last):
             return None
-        if value is None and (strip_lead(side + " ") is None):
+        if value is None and not _names_something(side):
             return None
     return last
+
+
+def _names_something(side: str) -> bool:
+    """Whether one side of an equation is a name or an expression: harmless words, or symbols without words."""
+    words = [word for word in words_of(side) if len(word) > 1]
+    return (harmless(side) or strip_lead(side + " ") is not None) if not re.search(r"[0-9]", side) else not words
 
 
 def same_text(gold: str, pred: str) -> bool:
@@ -120,9 +130,12 @@ def same_text(gold: str, pred: str) -> bool:
         return True
     choice = _CHOICE.fullmatch(gold)
     if choice is not None:
-        return re.match(
-            rf"(?:[Oo]ption |[Cc]hoice )?(?:\({choice[1]}\)|{choice[1]}[).:]|{choice[1]}$)(?!.*\b[A-Z]\b)", pred
-        ) is not None
+        return (
+            re.match(
+                rf"(?:[Oo]ption |[Cc]hoice )?(?:\({choice[1]}\)|{choice[1]}[).:]|{choice[1]}$)(?!.*\b[A-Z]\b)", pred
+            )
+            is not None
+        )
     if _LABELS.fullmatch(gold):
         return _LABELS.fullmatch(pred) is not None and _letters(gold) == _letters(pred)
     said = re.fullmatch(r"[a-z' ]*\b(?:is|are|answer|be)\b:? (.+)", pred_text)
@@ -161,9 +174,7 @@ def _equal_shapes(gold: str, pred: str, symbolic: Symbolic, depth: int) -> bool:
     if one.kind == "equation":
         return _equal_equations(one, other, gold, pred, symbolic, depth)
     if other.kind == "equation" and _LABEL.fullmatch(other.items[0]):
-        return equal(gold, other.items[-1], symbolic, depth + 1) or (
-            len(other.items) > 2 and one.kind == "atom" and all(equal(gold, side, symbolic, depth + 1) for side in other.items[1:])
-        )
+        return equal(gold, other.items[-1], symbolic, depth + 1)
     if "relation" in (one.kind, other.kind):
         return _equal_relations(one, other, gold, pred, symbolic, depth)
     if one.kind in ("list", "set") and other.kind in ("list", "set"):

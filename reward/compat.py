@@ -44,22 +44,25 @@ def tutorial_extract(response: str) -> str | None:
         start = match.end()
     if start is None:
         return None
-    text = response[start:].split("\n", 1)[0].rsplit("=", 1)[-1]
+    return _tutorial_clean(response[start:].split("\n", 1)[0])
+
+
+def _tutorial_clean(text: str) -> str:
+    """The part after the last ``=``, without dollars, commas, spaces, ``\\text{``, ``\\boxed{`` and closing braces."""
+    text = text.rsplit("=", 1)[-1]
     for noise in _TUTORIAL_NOISE:
         text = text.replace(noise, "")
     return text.strip()
 
 
 def tutorial_gold(gold: str) -> str:
-    """Reduce a numeric gold to an integer (towards zero, as ``int(float(...))`` does); leave any other as it is."""
-    try:
-        return str(int(gold))
-    except ValueError:
-        pass
-    try:
-        return str(int(float(gold)))
-    except (ValueError, OverflowError):
-        return gold.strip()
+    """Reduce a numeric gold to an integer (towards zero, as ``int(float(...))`` does), then clean it like an answer."""
+    for number in (int, lambda text: int(float(text))):
+        try:
+            return str(number(gold))
+        except (ValueError, OverflowError):
+            continue
+    return _tutorial_clean(gold)
 
 
 def tutorial(response: str, gold: str) -> tuple[bool, str | None]:

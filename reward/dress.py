@@ -10,7 +10,9 @@ from reward.prose import hedged
 _TAGS = re.compile(r"</?(?:answer|final_answer|b|i|u|em|strong|code|p|span|div|br|center|math)\s*/?>", re.IGNORECASE)
 _MARKDOWN = re.compile(r"```(?:latex|math|text)?|\*\*|__|`|^\s*(?:[>#|\u2022]+\s+)+")
 _EMPHASIS = re.compile(r"(?<![\w*\\)}])\*([^*\n]+)\*(?![\w*(\\])")
-_THEREFORE = re.compile(r"^(?:\\(?:therefore|implies|[Rr]ightarrow|Longrightarrow|to|bullet)(?![A-Za-z])|\u2234|\u21d2|\u27f9|=|:)\s*")
+_THEREFORE = re.compile(
+    r"^(?:\\(?:therefore|implies|[Rr]ightarrow|Longrightarrow|to|bullet)(?![A-Za-z])|\u2234|\u21d2|\u27f9|=|:)\s*"
+)
 _SENTENCE = re.compile(r"(?<![0-9A-Z ][A-Za-z])(?<!\s[A-Za-z])[.!?]\s+(?=[A-Z\"(*])|[.!]\s*\n")
 _EDGES = " \t.,;:!?\"'`\u201c\u201d\u3002*_\u2705\u2714\u2713\ufe0f\U0001f389"
 
@@ -29,6 +31,9 @@ def candidates(piece: str) -> tuple[str, ...]:
     if len(piece) > MAX_ANSWER:
         raise Unreadable("too_long")
     text = _MARKDOWN.sub(" ", _TAGS.sub(" ", piece))
+    if text.lstrip().startswith("}") and text.count("}") > text.count("{"):  # "\\textbf{Answer:} 34"
+        text = text.replace("}", "", 1)
+    text = re.sub(r"^\s*<([^<>]+)>\s*$", r"\1", text)
     if text.count("|") % 2:
         text = re.sub(r"\|\s*$", "", text)
     if "~~" in text:

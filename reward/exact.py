@@ -1,4 +1,4 @@
-"""Exact rational value of one number: integers, decimals, fractions, mixed numbers, powers. Pure, bounded, no ``eval``."""
+"""Exact rational value of one number: decimals, fractions, mixed numbers, powers. Pure, bounded, no ``eval``."""
 
 import math
 import re
@@ -11,9 +11,7 @@ from reward.latex import DOLLAR, GROUP
 _MAX_BITS = 20_000
 _MAX_DIGITS = 1_000
 _MAX_DEPTH = 40
-_NUMBER = re.compile(
-    rf"(?:[0-9]{{1,3}}(?:(?:,| ?{GROUP} ?| )[0-9]{{3}})+(?![0-9])|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+"
-)
+_NUMBER = re.compile(rf"(?:[0-9]{{1,3}}(?:(?:,| ?{GROUP} ?| )[0-9]{{3}})+(?![0-9])|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+")
 _TOKEN = re.compile(rf"\s*({_NUMBER.pattern}|\\frac|\\sqrt|\\cdot|\\times|\\d?binom|[-+*/^!(){{}}%])")
 
 _REPEATING = re.compile(r"([0-9]{1,40})\.([0-9]{0,40})\\(?:overline|bar|dot) ?\{?([0-9]{1,40})\}?")

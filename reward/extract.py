@@ -1,6 +1,7 @@
 """Find the final answer in a response: the last ``Answer:`` line, else the last ``\\boxed{}``."""
 
 import re
+from collections import deque
 from dataclasses import dataclass
 
 from reward.response import after_thought, own_turn, strip_special
@@ -11,8 +12,11 @@ MAX_ANSWER = 1000
 WINDOW = 300
 _MAX_SEGMENTS = 8
 _MAX_LINES = 30
-_AFTER = r"s?(?:[ \t*_`~\"'}\])]|\\[,; ]|\([^()\n]{0,40}\)|\bis\b|\bhere\b)*[:\uff1a]"
-_MARK = re.compile(rf"(?:answer|\u7b54\u6848|\u7b54){_AFTER}", re.IGNORECASE)
+# So many answer lines with nothing on them are looked through before giving up.
+_MAX_EMPTY = 1000
+_AFTER = r"s?(?:[ \t*_`~\"'}\])]|\\[,; ]|\([^()\n]{0,40}\)|\bis\b|\bhere\b){0,80}[:\uff1a]"
+_MARK = re.compile(rf"(?:answer|\u7b54\u6848){_AFTER}", re.IGNORECASE)
+_REST_OF_MARK = re.compile(rf"nswer{_AFTER}|\u7b54\u6848{_AFTER}", re.IGNORECASE)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)|\\boxed +(?=[0-9])")
 _NOTHING = re.compile(r"[\s*_`~$.,;:!?\"'\u201c\u201d\uff1a()\[\]{}|<>=#\\-]*")
 _PLACEHOLDER = re.compile(
@@ -80,7 +84,7 @@ def _from_lines(text: str) -> Extraction | None:
 def _last_line(text: str) -> tuple[int, tuple[str, ...]] | None:
     """Start of the last line with a usable answer mark, and the pieces behind its marks."""
     end = len(text)
-    while end > 0:
+    for _ in range(_MAX_EMPTY):
         at = _last_mark(text, end)
         if at < 0:
             return None
@@ -94,15 +98,28 @@ def _last_line(text: str) -> tuple[int, tuple[str, ...]] | None:
 
 
 def _last_mark(text: str, end: int) -> int:
-    """Position of the last word "answer" before ``end``, any case; -1 if none."""
+    """Position of the last answer mark ("Answer:" in any case and dress) before ``end``; -1 if none.
+
+    Linear: every word is searched for in every stretch of the text once. The common spelling is found first, so that
+    the others are looked for behind it only.
+    """
+    others = ("NSWER",) if text.isascii() else ("NSWER", "\u7b54\u6848")
     at = text.rfind("nswer", 0, end)
-    at = max(at, text.rfind("NSWER", max(at, 0), end))
-    return at if text.isascii() else max(at, text.rfind("\u7b54", max(at, 0), end))
+    while True:
+        low = max(at, 0)
+        places = [text.rfind(word, low, end) for word in others]
+        while (place := max(places)) > at:
+            if _REST_OF_MARK.match(text, place) is not None:
+                return place
+            places = [p if p < place else text.rfind(others[k], low, place) for k, p in enumerate(places)]
+        if at < 0 or _REST_OF_MARK.match(text, at) is not None:
+            return at
+        end, at = at, text.rfind("nswer", 0, at)
 
 
 def _line_pieces(text: str, start: int, stop: int) -> tuple[str, ...]:
     """Pieces of one line that follow its answer marks, echoes and empty ones left out."""
-    marks = list(_MARK.finditer(text, start, stop))[-_MAX_SEGMENTS:]
+    marks = list(deque(_MARK.finditer(text, start, stop), maxlen=_MAX_SEGMENTS))
     pieces = []
     for number, mark in enumerate(marks):
         last = number == len(marks) - 1
@@ -210,7 +227,9 @@ def boxes_of(text: str) -> list[str]:
         if box is None:
             at = head.end()
             continue
-        joined = re.fullmatch(r"[\s$,;.\\()\[\]]*(?:or|and|,|;|\\text\{ ?(?:or|and) ?\})[\s$,;\\()\[\]]*", text[last_end : head.start()])
+        joined = re.fullmatch(
+            r"[\s$,;.\\()\[\]]*(?:or|and|,|;|\\text\{ ?(?:or|and) ?\})[\s$,;\\()\[\]]*", text[last_end : head.start()]
+        )
         found = [*found, box[0]] if found and joined else [box[0]]
         at = last_end = head.start() + box[1]
     return found[-_MAX_SEGMENTS:]

@@ -1,11 +1,13 @@
-"""Which ground truths can be graded. Refused when data is prepared or a run starts; counted, never raised, in training."""
+"""Which ground truths can be graded: refused when data is prepared or a run starts, only counted in training."""
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 MAX_GOLD = 1000
-_SENTINEL = re.compile(r"\[?(?:invalid|unknown|n/?a|null|nan|missing|todo|\?+|-+|\.+)\]?|\[(?:ans|answer)\]|\$?answer", re.IGNORECASE)
+_SENTINEL = re.compile(
+    r"\[?(?:invalid|unknown|n/?a|null|nan|missing|todo|\?+|-+|\.+)\]?|\[(?:ans|answer)\]|\$?answer", re.IGNORECASE
+)
 
 
 def check_gold(value: object) -> str:
@@ -22,7 +24,7 @@ def check_gold(value: object) -> str:
     if _SENTINEL.fullmatch(text) or text == "None":  # "none" may be an answer; "None" is Python's missing value
         raise ValueError(f"ground truth {value!r} is a placeholder, not an answer; drop the row")
     if len(text) > MAX_GOLD:
-        raise ValueError(f"ground truth {value[:40]!r}... has {len(text)} characters, more than {MAX_GOLD}; drop the row")
+        raise ValueError(f"ground truth {text[:40]!r}... has {len(text)} characters, over {MAX_GOLD}; drop the row")
     if any((ord(char) < 32 and char not in "\n\t") or 0xD800 <= ord(char) <= 0xDFFF for char in text):
         raise ValueError(f"ground truth {value!r} has control characters; a LaTeX escape was probably lost on the way")
     braces = re.sub(r"\\[{}]", "", text)
@@ -32,7 +34,7 @@ def check_gold(value: object) -> str:
 
 
 def canonical_gold(value: object) -> str:
-    """Spell a usable ground truth canonically: ``033``, ``33.0``, ``+33`` and ``$33$`` become ``33``; others are stripped.
+    """Spell a usable ground truth canonically: ``033``, ``33.0``, ``+33``, ``$33$`` become ``33``; others are stripped.
 
     Raises:
         ValueError: as ``check_gold``, except that a whole number of any type is accepted and written as text.
@@ -70,7 +72,8 @@ def check_golds(rows: Iterable[Mapping[str, Any]], file: str = "<rows>") -> int:
             problems.append(f"row {count}: {error}")
         count += 1
     if problems:
-        raise ValueError(f"{file}: {len(problems)} of {count} ground truths cannot be graded\n" + "\n".join(problems[:5]))
+        head = f"{file}: {len(problems)} of {count} ground truths cannot be graded\n"
+        raise ValueError(head + "\n".join(problems[:5]))
     return count
 
 

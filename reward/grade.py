@@ -1,6 +1,7 @@
 """Grade one response: the single call that training and evaluation share."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from reward.compat import tutorial, verl_compat
@@ -51,7 +52,7 @@ def grade(
         logger.warning("grading raised %s: %s", type(error).__name__, str(error)[:200])
         return Verdict(False, None, "none", f"error_{type(error).__name__}", mode, error=True)
     if truncated and (truncated_reward == "wrong" or verdict.parse_status == "none"):
-        return Verdict(False, verdict.pred, verdict.parse_status, "truncated", mode, verdict.outside_window)
+        return replace(verdict, correct=False, reason="truncated")
     return verdict
 
 
@@ -70,7 +71,7 @@ def _with_notes(verdict: Verdict, notes: list[str]) -> Verdict:
     """A rejection that the mathematics could not decide says so; a timeout or a dead worker is no plain "differs"."""
     if verdict.correct or not notes:
         return verdict
-    return Verdict(False, verdict.pred, verdict.parse_status, f"symbolic_{notes[-1]}", outside_window=verdict.outside_window)
+    return replace(verdict, reason=f"symbolic_{notes[-1]}")
 
 
 def _verl(response: str, gold: str) -> Verdict:
@@ -85,6 +86,5 @@ def _verl(response: str, gold: str) -> Verdict:
 def _tutorial(response: str, gold: str) -> Verdict:
     """Verdict of the tutorial's scorer."""
     correct, pred = tutorial(response, gold)
-    return Verdict(correct, pred, "none" if pred is None else "answer_line", "equal" if correct else "differs", "tutorial")
-
-
+    status = "none" if pred is None else "answer_line"
+    return Verdict(correct, pred, status, "equal" if correct else "differs", "tutorial")

@@ -33,21 +33,27 @@ _VULGAR = {
 _TABLE = {ord(key): value for key, value in _UNICODE.items()}
 _TABLE |= {ord(key): rf"\frac{{{value[0]}}}{{{value[1]}}}" for key, value in _VULGAR.items()}
 _TABLE |= {0xFF10 + digit: str(digit) for digit in range(10)}
-_SUPER = dict(zip("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207f", "0123456789-n", strict=True))
+_SUPER = dict(
+    zip("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b\u207f", "0123456789-n", strict=True)
+)
 _SUB = dict(zip("\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089", "0123456789", strict=True))
 
 # Stands for the row break of a matrix.
 ROW = "\x04"
 
-_FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|infinity|infty|inf|alpha|beta"
+_FUNCTIONS = (
+    "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|infinity|infty|inf|alpha|beta"
+)
 _FUNCTIONS += "|gamma|delta|theta|lambda|phi|omega"
 _BARE = re.compile(rf"(?<![\\A-Za-z])({_FUNCTIONS})(?![A-Za-z])")
 _BARE_GLUED = re.compile(rf"(?<![\\A-Za-z])({_FUNCTIONS})(?=[({{_^])")
-_TEXT = r"\\(?:text|textbf|textit|textrm|texttt|textsf|textnormal|mathrm|mathbf|mathit|mathsf|mathtt|bm|boldsymbol|mbox|hbox|emph"
+_TEXT = r"\\(?:text(?:bf|it|rm|tt|sf|normal)?|math(?:rm|bf|it|sf|tt)|bm|boldsymbol|mbox|hbox|emph"
 _TEXT += r"|operatorname\*?|underline|boxed|fbox|bold|ensuremath|mathop|displaystyle)"
 _WRAPPED = re.compile(_TEXT + r"\s*\{([^{}]*)\}")
 # Colour is dress; what \\phantom and \\tag hold is not part of the answer.
-_COLOUR = re.compile(r"\\(?:text)?color(?:box)?\s*(?:\[[a-zA-Z]*\])?\{[A-Za-z0-9!., ]*\}|\\(?:[hv]?phantom|tag\*?|label)\s*\{[^{}]*\}")
+_COLOUR = re.compile(
+    r"\\(?:text)?color(?:box)?\s*(?:\[[a-zA-Z]*\])?\{[A-Za-z0-9!., ]*\}|\\(?:[hv]?phantom|tag\*?|label)\s*\{[^{}]*\}"
+)
 _SIZES = re.compile(
     r"\\(?:left|right|middle|[bB]ig[gG]?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|newline|protect"
     r"|tiny|small|normalsize|large|Large|LARGE|huge|Huge|bf|it|rm|boldmath)"
@@ -83,8 +89,9 @@ def _unicode(text: str) -> str:
     if text.isascii():
         return text
     for table, mark in ((_SUPER, "^"), (_SUB, "_")):
-        run = "[" + "".join(table) + "]+"
-        text = re.sub(run, lambda m, t=table, k=mark: k + "{" + "".join(t[c] for c in m.group()) + "}", text)
+        pieces = re.split("([" + "".join(table) + "]+)", text)
+        pieces[1::2] = [f"{mark}{{{''.join(table[char] for char in run)}}}" for run in pieces[1::2]]
+        text = "".join(pieces)
     text = re.sub("\u221a\\s*(?=[({])", r"\\sqrt", text)
     text = re.sub("\u221a\\s*([0-9.]+|[A-Za-z])", r"\\sqrt{\1}", text)
     return text.translate(_TABLE)
@@ -118,7 +125,11 @@ def _dollars(text: str) -> str:
 def _spaced(found: re.Match[str]) -> str:
     """Content of a text wrapper, apart from what stands beside it; one letter stays a symbol unless it is a unit."""
     inner = found.group(1)
-    return f" {inner} " if len(inner.strip()) > 1 or inner.strip() in ("m", "g", "s", "h", "L", "N", "J", "W", "V") else inner
+    return (
+        f" {inner} "
+        if len(inner.strip()) > 1 or inner.strip() in ("m", "g", "s", "h", "L", "N", "J", "W", "V")
+        else inner
+    )
 
 
 def _unwrap(text: str) -> str:

@@ -4,6 +4,7 @@ import re
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z']*")
 
+
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
@@ -56,13 +57,15 @@ def harmless(text: str) -> bool:
     return plain and not (hedged(text) or changes_value(text) or offers_choice(text))
 
 
-_CONCLUSION = re.compile(r"(.+?)[ ,;.]+(?:so|hence|thus|therefore|giving|which gives|making it)\b[ ,:]*(?!.*\b(?:so|hence|thus)\b)(.+)")
+_CONCLUSION = re.compile(
+    r"(.+?)[ ,;.]+(?:so|hence|thus|therefore|giving|which gives|making it)\b[ ,:]*(?!.*\b(?:so|hence|thus)\b)(.+)"
+)
 
 
 def conclusion(text: str) -> str:
     """What stands behind a final "so" or "therefore" ("17 is too large, so 16"); else all of ``text``.
 
-    A candidate that is rejected in favour of another is no second answer; an offered alternative ("16 or 17, so 17") is.
+    A candidate rejected in favour of another is no second answer; an offered alternative ("16 or 17, so 17") is.
     """
     found = _CONCLUSION.fullmatch(text)
     if found is None or offers_choice(text) or any(word in _HEDGES for word in words_of(text)):
@@ -71,7 +74,10 @@ def conclusion(text: str) -> str:
 
 
 # Words in front of an answer: at least two letters each, or the article.
-_LEAD = re.compile(r"(?:(?:(?<![A-Za-z\\])(?:[A-Za-z]['A-Za-z]+|[aAI]|[A-Za-z](?= (?:is|are|equals)\b))(?![A-Za-z(_^\\{])(?!\s*=))[ ,:;]+)+")
+_LEAD = re.compile(
+    r"(?:(?:(?<![A-Za-z\\])(?:[A-Za-z]['A-Za-z]+|[aAI]|[A-Za-z](?= (?:is|are|equals)\b))(?![A-Za-z(_^\\{])(?!\s*=))"
+    r"[ ,:;]+)+"
+)
 
 
 def strip_lead(text: str) -> str | None:

@@ -10,7 +10,8 @@ from reward.latex import DOLLAR
 from reward.prose import harmless
 from reward.units import MULTIPLIERS, NUMBER_WORDS, canonical, is_unit, lookup
 
-_SPLIT = re.compile(r"((?:\\[A-Za-z]+|[^A-Za-z\\%\u20ac\u00a3\u00a5\u00a2\u00b0\x02])+?) ?((?:\^\\circ|[A-Za-z%\u20ac\u00a3\u00a5\u00a2\u00b0\x02]).*)?")
+_SIGNS = "%\u20ac\u00a3\u00a5\u00a2\u00b0\x02"
+_SPLIT = re.compile(rf"((?:\\[A-Za-z]+|[^A-Za-z\\{_SIGNS}])+?) ?((?:\^\\circ|[A-Za-z{_SIGNS}]).*)?")
 _CURRENCY = "\u20ac\u00a3\u00a5\u00a2" + DOLLAR
 
 

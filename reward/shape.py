@@ -9,7 +9,10 @@ from reward.latex import ROW
 
 _OPEN, _CLOSE = "([{", ")]}"
 _RELATION = re.compile(r"\\(?:le|ge|ne)(?![A-Za-z])|[<>]")
-_MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix|smallmatrix|array|cases|aligned?\*?|split|gathered)\}(?:\[.\])?(?:\{[lcr| ]*\})?(.*?)\\end\{\1\}")
+_MATRIX = re.compile(
+    r"\\begin\{([pbvBV]?matrix|smallmatrix|array|cases|aligned?\*?|split|gathered)\}"
+    r"(?:\[.\])?(?:\{[lcr| ]*\})?(.*?)\\end\{\1\}"
+)
 _MEMBER = re.compile(r"([A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:\([a-z]\))?) ?\\in(?![A-Za-z]) ?(.+)")
 MAX_ITEMS = 64
 
@@ -126,7 +129,8 @@ def shape(text: str) -> Shape:
     if len(sides) > 1 and all(sides):
         return Shape("equation", tuple(sides))
     if "\\pm" in text:
-        return Shape("list", (text.replace("\\pm", "+").replace("\\mp", "-"), text.replace("\\pm", "-").replace("\\mp", "+")))
+        upper = text.replace("\\pm", "+").replace("\\mp", "-")
+        return Shape("list", (upper, text.replace("\\pm", "-").replace("\\mp", "+")))
     return Shape("atom", (text,))
 
 

@@ -91,7 +91,7 @@ def accepts(gold: str, text: str, symbolic: Symbolic) -> bool:
 
 
 def _approximates(gold: str, sides: list[str], symbolic: Symbolic) -> bool:
-    """``100\\pi \\approx 314.16`` for a decimal gold: the exact side is no plain number and the rounded side is the gold."""
+    """``100\\pi \\approx 314.16`` for a decimal gold: an exact side that is no plain number, rounded to the gold."""
     number = gold_quantity(gold)
     if number is None or number.value.denominator == 1 or len(sides) != 2:
         return False

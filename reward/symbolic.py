@@ -209,7 +209,7 @@ def too_complex(text: str) -> bool:
 
 
 class Mathematics:
-    """``reward.compare.Symbolic`` for one grading call: spends at most ``limit`` seconds in all; notes what went wrong."""
+    """``reward.compare.Symbolic`` for one grading call: at most ``limit`` seconds in all; notes what went wrong."""
 
     def __init__(self, limit: float = LIMIT_S) -> None:
         self._left = limit

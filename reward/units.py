@@ -7,10 +7,12 @@ from reward.latex import DOLLAR
 _SPELLINGS = {
     "degree": "degrees deg °", "radian": "radians rad", "percent": "percents pct % percentage",
     "dollar": f"dollars usd bucks {DOLLAR}", "euro": "euros eur €", "pound_sterling": "gbp £", "yen": "yen jpy ¥ yuan",
-    "cent": "cents ¢", "rupee": "rupees rs", "meter": "meters metre metres m", "kilometer": "kilometers kilometre kilometres km kms",
+    "cent": "cents ¢", "rupee": "rupees rs", "meter": "meters metre metres m",
+    "kilometer": "kilometers kilometre kilometres km kms",
     "centimeter": "centimeters centimetre centimetres cm cms", "millimeter": "millimeters millimetre millimetres mm",
     "inch": "inches in", "foot": "feet ft", "yard": "yards yd yds", "mile": "miles mi", "gram": "grams g gm",
-    "kilogram": "kilograms kg kgs kilo kilos", "milligram": "milligrams mg", "pound": "pounds lb lbs", "ounce": "ounces oz",
+    "kilogram": "kilograms kg kgs kilo kilos", "milligram": "milligrams mg", "pound": "pounds lb lbs",
+    "ounce": "ounces oz",
     "ton": "tons tonne tonnes", "liter": "liters litre litres l L", "milliliter": "milliliters millilitre ml mL",
     "gallon": "gallons gal", "second": "seconds sec secs s", "minute": "minutes min mins", "hour": "hours hr hrs h",
     "day": "days", "week": "weeks", "month": "months", "year": "years yr yrs", "mph": "mph", "kph": "kph kmh",
@@ -25,7 +27,29 @@ MULTIPLIERS = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion":
 NUMBER_WORDS = {
     word: number
     for number, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ]
     )
 }
 _POWERS = {"square": "^2", "squared": "^2", "sq": "^2", "sq.": "^2", "cubic": "^3", "cubed": "^3", "cu": "^3"}

@@ -1,7 +1,7 @@
 """Worker process that does the mathematics: math-verify and sympy, one question a line, killed by its owner when late.
 
 Runs as its own interpreter (no verl, torch or Ray, no multiprocessing, so it may be started from a daemonic process).
-Protocol: a JSON line ``[operation, gold, pred, seconds]`` in, a JSON line ``[equal, note]`` out; first line out: "ready".
+Protocol: a JSON line ``[operation, gold, pred, seconds]`` in, one ``[equal, note]`` out; the first line out is "ready".
 It ends when its input closes, when its parent is gone, or by the kernel's alarm when a question takes far too long.
 """
 
@@ -26,7 +26,7 @@ _TOLERANCE = 1e-25
 def _preprocess(text: str, both_cases: frozenset[str]) -> str:
     """Spell for math-verify: degrees off, names kept apart by case where the question uses both."""
     text = text.replace("\x01", "").replace("\x02", "").replace("^\\circ", "").replace("\\infinity", "\\infty")
-    text = re.sub(r"([0-9]) ?(\\frac\{[0-9]+\}\{[0-9]+\})", r"(\1+\2)", text) if re.search(r"\d ?\\frac\{\d", text) else text
+    text = re.sub(r"(?<![0-9.])([0-9]+) ?(\\frac\{[0-9]+\}\{[0-9]+\})", r"(\1+\2)", text)
     for letter in sorted(both_cases):
         text = re.sub(rf"(?<![\\A-Za-z]){letter}(?![a-z])", rf"{letter}_{{9}}", text)
     text = re.sub(r"\\exp ?\{?\(([^()]*)\)\}?", r"e^{\1}", text)
@@ -51,7 +51,9 @@ def _parse(text: str) -> Any:
 
     found = parse(
         f"${text}$",
-        extraction_config=[LatexExtractionConfig(boxed_match_priority=-1, normalization_config=_config(NormalizationConfig))],
+        extraction_config=[
+            LatexExtractionConfig(boxed_match_priority=-1, normalization_config=_config(NormalizationConfig))
+        ],
         fallback_mode="no_fallback",
         parsing_timeout=None,
     )
@@ -68,7 +70,7 @@ def _imaginary(expression: Any) -> Any:
 
 def _is_zero(difference: Any, scale: Any) -> bool:
     """Whether an expression vanishes: at several points with 50 digits, and exactly when it has no variable."""
-    from sympy import Float, Rational, nsimplify
+    from sympy import Rational
 
     symbols = sorted(difference.free_symbols | scale.free_symbols, key=str)
     if not symbols:
@@ -80,14 +82,14 @@ def _is_zero(difference: Any, scale: Any) -> bool:
     for point in range(_POINTS):
         place = {s: values[(k * 3 + point) % len(values)] + Rational(k, 7) for k, s in enumerate(symbols)}
         gap, size = (e.subs(place).doit().evalf(_DIGITS) for e in (difference, scale))
-        if not gap.is_number or gap.has(Float("nan")) or gap.is_finite is False or str(gap) == "nan":
+        if not gap.is_number or gap.is_finite is False or str(gap) == "nan":
             continue
         checked += 1
         if abs(gap) > _TOLERANCE * (1 + abs(size)) * (1 if symbols else _small(size)):
             return False
         if not symbols:
             break
-    return checked > 0 and (bool(symbols) or nsimplify is not None)
+    return checked > 0
 
 
 def _small(size: Any) -> float:
@@ -176,7 +178,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_S)  # no handler: the kernel ends a stuck worker
         try:
             reply = [answer(operation, gold, pred), ""]
-        except Exception as error:  # model text reaches sympy here: whatever it raises means "not equal", and is reported
+        except Exception as error:  # model text reaches sympy: whatever it raises is "not equal", and reported
             reply = [False, type(error).__name__]
         signal.setitimer(signal.ITIMER_REAL, 0)
         out.write(json.dumps(reply) + "\n")
