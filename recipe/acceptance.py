@@ -89,11 +89,13 @@ class DispatchPlanner:
     what the engines decode at a time (decode slots / samples a prompt): what is sent later is sent knowing more.
     ``hedge``: standard deviations of luck to insure against (0: fill on average; more sends more prompts and waits
     less often for a last round). ``open_share``: a cohort is judged once at most this share of it is still open.
+    ``chunk``: prompts worth a dispatch of their own; fewer are sent only when no more are wanted or nothing runs.
     """
 
     max_in_flight: int
     hedge: float = 1.5
     open_share: float = 0.1
+    chunk: int = 1
 
     def __post_init__(self) -> None:
         """Refuse limits under which nothing would ever be sent."""
@@ -114,7 +116,10 @@ class DispatchPlanner:
         expected = progress.kept + progress.settled + sum(n * chances[k] for k, n in states.items())
         variance = sum(n * chances[k] * (1.0 - chances[k]) for k, n in states.items())
         want = self.prompts_for(progress.needed - expected, variance, rate)
-        return max(0 if progress.in_flight else 1, min(want, math.floor(self.max_in_flight - progress.load)))
+        room = math.floor(self.max_in_flight - progress.load)
+        if not progress.in_flight:
+            return max(1, min(want, room))
+        return min(want, room) if room >= min(want, self.chunk) else 0
 
     def prompts_for(self, missing: float, variance: float, rate: float) -> int:
         """Smallest m with ``m * rate - hedge * sqrt(variance + m * rate * (1 - rate)) >= missing``.

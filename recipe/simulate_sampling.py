@@ -12,7 +12,8 @@ import json
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def simulate(groups: list[TraceGroup], acceptance: float, setting: Setting) -> d
     rule = GroupFilter()
     in_flight = setting.in_flight or math.ceil(1.25 * setting.slots / len(groups[0].acc))
     policies: dict[str, Policy] = {
-        "ours": Ours(rule, DispatchPlanner(max_in_flight=in_flight)),
+        "ours": Ours(rule, DispatchPlanner(in_flight, chunk=max(1, in_flight // 10))),
         "verl_builtin": VerlBuiltin(),
         "fixed_batch": FixedBatch(rule),
     }
@@ -129,12 +130,24 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings from what is imported: verl's import speaks of missing accelerators."""
+    level = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(level)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison and print it."""
     args = parse(argv)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)  # verl's import speaks of missing accelerators
-    result = run(args)
+    with quiet():
+        result = run(args)
     print(table(result))
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
