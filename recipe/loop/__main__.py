@@ -42,7 +42,7 @@ def run_one(phase: Phase, record: Record, display: Display, console: Console, ru
         console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
         return
     log = run_dir / "logs" / f"{phase.name}.log"
-    display.start(phase.name, f"{phase.hint} (log: {log})")
+    display.start(phase.name, phase.hint, log)
     started = time.monotonic()
     try:
         run_phase(phase.command, log, display.tick, phase.environment)

@@ -52,6 +52,36 @@ class MetricsFollower:
         return found
 
 
+# What the libraries say on their way up, and what it means to a person.
+MILESTONES = {
+    b"Started a local Ray instance": "Ray is up",
+    b"actor and ref model engine initialized": "the trainer is up (FSDP2)",
+    b"checkpoint engine manager initialized": "the rollout engine is up (vLLM)",
+    b"setting global step to": "resuming from a checkpoint",
+    b"all initialize finished": "training starts",
+}
+
+
+class LogFollower:
+    """Finds milestones in what is appended to a log."""
+
+    def __init__(self, log: Path):
+        self._log = log
+        self._offset = log.stat().st_size if log.is_file() else 0
+        self._left = dict(MILESTONES)
+
+    def poll(self) -> list[str]:
+        """Milestones reached since the last look, each once."""
+        if not self._left or not self._log.is_file():
+            return []
+        with self._log.open("rb") as f:
+            f.seek(self._offset)
+            chunk = f.read()
+        self._offset += chunk.rfind(b"\n") + 1
+        found = [text for text in self._left if text in chunk]
+        return [self._left.pop(text) for text in found]
+
+
 class Display:
     """Prints phases and steps; on a terminal also a spinner with the time that the phase has taken."""
 
@@ -62,15 +92,18 @@ class Display:
         self._started = 0.0
         self._label = ""
 
-    def start(self, label: str, hint: str) -> None:
-        """Announce a phase."""
+    def start(self, label: str, hint: str, log: Path) -> None:
+        """Announce a phase whose output goes to `log`."""
         self._label, self._started = label, time.monotonic()
-        self._console.print(f"[bold]{label}[/bold]  {hint}", highlight=False)
+        self._console.print(f"[bold]{label}[/bold]  {hint} (log: {log})", highlight=False)
+        self._milestones = LogFollower(log)
         self._status = self._console.status(label)
         self._status.start()
 
     def tick(self) -> None:
-        """Refresh the spinner and print new steps."""
+        """Refresh the spinner and print milestones and new steps."""
+        for milestone in self._milestones.poll():
+            self._console.print(f"  {time.monotonic() - self._started:4.0f} s  {milestone}", highlight=False)
         for line in self._follower.poll():
             self._console.print("  " + step_line(line["step"], self._total, line["data"]), highlight=False)
         if self._status is not None:

@@ -1,0 +1,170 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from recipe.compose import compose
+from recipe.loop.phases import Phase, Record, phases
+from recipe.loop.progress import LogFollower, MetricsFollower, step_line
+
+ROOT = Path(__file__).parents[2]
+
+
+def phase(tmp_path, command=("a",)):
+    return Phase("data", list(command), tmp_path / "out", "hint")
+
+
+def test_phases_of_the_tiny_recipe_in_order(tmp_path):
+    config = compose([f"run_dir={tmp_path}", "trainer.total_training_steps=7", "seed=3"])
+    found = {p.name: p for p in phases(config, ["seed=3"])}
+    assert list(found) == ["data", "base_model", "evaluate_before", "train", "export", "evaluate_after"]
+    assert "--seed=3" in found["data"].command
+    assert found["train"].command[-2:] == ["seed=3", f"run_dir={tmp_path}"]
+    assert found["export"].command[-4:-2] == ["--checkpoint", f"{tmp_path}/checkpoints/global_step_7"]
+    before, after = found["evaluate_before"].command, found["evaluate_after"].command
+    different = [(b, a) for b, a in zip(before, after, strict=True) if b != a]
+    assert [b.rsplit("/", 1)[1] for b, _ in different] == ["base_model", "before.jsonl"]
+
+
+def test_model_that_is_there_already_is_not_built(tmp_path):
+    config = compose([f"run_dir={tmp_path}", "loop.base_model=null"])
+    assert "base_model" not in [p.name for p in phases(config, [])]
+
+
+def test_record_counts_all_attempts_and_survives_a_restart(tmp_path):
+    first = Record(tmp_path / "loop.json")
+    first.add(phase(tmp_path), 2.0)
+    assert not first.done(phase(tmp_path))
+    (tmp_path / "out").touch()
+    second = Record(tmp_path / "loop.json")
+    second.add(phase(tmp_path), 3.0)
+    second.finish(phase(tmp_path))
+    third = Record(tmp_path / "loop.json")
+    assert third.done(phase(tmp_path))
+    assert third.seconds(phase(tmp_path)) == 5.0
+
+
+def test_phase_is_not_done_with_another_command_or_without_its_output(tmp_path):
+    record = Record(tmp_path / "loop.json")
+    (tmp_path / "out").touch()
+    record.add(phase(tmp_path), 1.0)
+    record.finish(phase(tmp_path))
+    assert not record.done(phase(tmp_path, ["b"]))
+    (tmp_path / "out").unlink()
+    assert not record.done(phase(tmp_path))
+
+
+def test_phase_that_wrote_nothing_is_an_error(tmp_path):
+    record = Record(tmp_path / "loop.json")
+    record.add(phase(tmp_path), 1.0)
+    with pytest.raises(ValueError, match="did not write"):
+        record.finish(phase(tmp_path))
+
+
+def test_step_line_says_what_a_person_wants_to_know():
+    line = step_line(
+        3,
+        40,
+        {
+            "timing_s/step": 7.25,
+            "sampling/acc/before_filter": 0.4375,
+            "sampling/kept_groups": 32.0,
+            "sampling/generated_groups": 40.0,
+            "val-core/arithmetic/acc/mean@4": 0.5,
+        },
+    )
+    assert line == "step   3/40    7.2 s  accuracy 0.44  kept 32 of 40 groups  held-out 0.500"
+
+
+def test_metrics_follower_gives_each_complete_line_once(tmp_path):
+    (tmp_path / "000.jsonl").write_text('{"step": 1, "data": {}}\n')
+    follower = MetricsFollower(tmp_path)
+    assert follower.poll() == []
+    with (tmp_path / "001.jsonl").open("w") as f:
+        f.write('{"step": 2, "data": {}}\n{"step": 3')
+        f.flush()
+        assert [e["step"] for e in follower.poll()] == [2]
+        f.write(', "data": {}}\n')
+    assert [e["step"] for e in follower.poll()] == [3]
+
+
+def test_log_follower_reports_milestones_of_this_attempt_once(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("Started a local Ray instance\n")
+    follower = LogFollower(log)
+    assert follower.poll() == []
+    with log.open("a") as f:
+        f.write("x Started a local Ray instance.\n")
+    assert follower.poll() == ["Ray is up"]
+    assert follower.poll() == []
+
+
+PARENT = """
+import subprocess, sys, time
+from pathlib import Path
+from recipe.loop.processes import PhaseFailed, adopt_orphans, run_phase
+adopt_orphans()
+# a phase that leaves a detached grandchild, as Ray leaves its daemons
+child = "import subprocess, sys, time; subprocess.Popen(['sleep', '{mark}'], start_new_session=True); {end}"
+try:
+    run_phase([sys.executable, "-c", child], Path("{log}"), lambda: None, {{}})
+except PhaseFailed as error:
+    print("failed:", error)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def sleepers(mark):
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", mark]]
+
+
+def start(tmp_path, mark, end):
+    code = PARENT.format(log=tmp_path / "log", mark=mark, end=end)
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_detached_grandchildren_end_with_the_phase(tmp_path):
+    mark = f"3{os.getpid()}"
+    output, _ = start(tmp_path, mark, "print('boom'); sys.exit(3)").communicate(timeout=60)
+    assert "failed: ended with status 3" in output
+    assert "boom" in output
+    assert sleepers(mark) == []
+
+
+def test_interrupt_ends_everything(tmp_path):
+    mark = f"4{os.getpid()}"
+    parent = start(tmp_path, mark, "time.sleep(300)")
+    deadline = time.monotonic() + 30
+    while not sleepers(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    output, _ = parent.communicate(timeout=60)
+    assert "interrupted" in output
+    assert sleepers(mark) == []
+
+
+def test_missing_model_ends_before_anything_starts(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "recipe.loop", f"run_dir={tmp_path}/run", "loop.base_model=null",
+         f"actor_rollout_ref.model.path={tmp_path}/nowhere"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"{tmp_path}/nowhere is missing" in done.stderr
+    assert not (tmp_path / "run" / "logs").exists()
+
+
+def test_unknown_key_is_refused_by_name(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "recipe.loop", f"run_dir={tmp_path}", "trainer.total_trainning_steps=3"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "total_trainning_steps" in done.stderr
+    assert "Traceback" not in done.stderr
