@@ -21,7 +21,10 @@ def environment(config: DictConfig) -> dict[str, str]:
     """Environment variables of this run, for the driver and for every Ray process."""
     run_dir = Path(config.run_dir)
     attempts = len(list((run_dir / "metrics").glob("*.jsonl"))) if (run_dir / "metrics").is_dir() else 0
-    variables = {"VERL_FILE_LOGGER_PATH": str(run_dir / "metrics" / f"{attempts:03d}.jsonl")}
+    variables = {
+        "VERL_FILE_LOGGER_PATH": str(run_dir / "metrics" / f"{attempts:03d}.jsonl"),
+        "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
+    }
     if config.trainer.device == "cpu":
         variables |= cpu_environment(config.trainer.n_gpus_per_node)
     return variables

@@ -17,6 +17,5 @@ def cpu_environment(devices: int) -> dict[str, str]:
     }
     return {key: os.environ.get(key, value) for key, value in defaults.items()} | {
         "VERL_PLATFORM": "cpu",
-        "VERL_ENGINE_DEVICE": "cuda",  # selects verl's FSDP engine, which is not registered for cpu
         "VERL_USE_EXTERNAL_MODULES": "recipe.cpu.plugin",
     }

@@ -14,7 +14,7 @@ import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
-_SEGMENTS = ("psm_*", "verl_weights_*", "rl-colocate-*")
+_SEGMENTS = ("psm_*", "verl_weights_*", "sem.mp-*", "rl-colocate-*")
 
 
 class PhaseFailed(RuntimeError):
