@@ -36,7 +36,8 @@ compile() { # output, uv's arguments...
 
 compile requirements.txt pyproject.toml --extra gpu --extra flash-attn --extra dev --no-emit-package flash-attn "$@"
 compile requirements-cpu.txt pyproject.toml --extra cpu --extra dev "$@"
-sed -n 's/^flash-attn = \["\(.*\)"\].*/\1/p' pyproject.toml | compile requirements-flash-attn.txt --no-deps "$@" -
+pin=$(sed -n 's/^flash-attn = \["\(.*\)"\].*/\1/p' pyproject.toml)
+compile requirements-flash-attn.txt --no-deps "$@" - <<<"$pin"
 
 stale=0
 for file in "${FILES[@]}"; do
