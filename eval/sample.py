@@ -50,10 +50,13 @@ def generate(model: Path, prompts: list[list[dict[str, str]]], sampling: Samplin
     """vLLM's `RequestOutput` for every prompt, in order; tqdm shows the progress."""
     if not (model / "config.json").is_file():
         raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine in this process: quicker to start
     from vllm import LLM, SamplingParams
+    from vllm.platforms import current_platform
 
-    llm = LLM(str(model), seed=sampling.seed, enforce_eager=True, dtype="auto")
+    one_process = {"distributed_executor_backend": "uni"} if current_platform.is_cpu() else {}
+    llm = LLM(str(model), seed=sampling.seed, enforce_eager=True, dtype="auto", **one_process)
     return llm.chat(prompts, SamplingParams(**asdict(sampling)))
 
 

@@ -4,10 +4,8 @@ verl dispatches nothing by itself here (`recipe.trainer` leaves the first wave t
 because the controller asked for it, so exactly `train_batch_size` kept groups train, or the step ends at a bound.
 """
 
-import json
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import transfer_queue as tq
@@ -16,18 +14,26 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from recipe.acceptance import AcceptanceEstimate
-from recipe.dispatch import ABANDON, DISPATCH, END, StepController
+from recipe.dispatch import ABANDON, DISPATCH, END, SKIP_STEP, StepController
 from recipe.group_filter import Group
+from recipe.prompt_history import PromptHistory
 from recipe.sampler_settings import SamplerSettings
 from recipe.sampling_metrics import GroupRecord, step_metrics
+from recipe.sampling_trace import write_step
+from recipe.step_ledger import StepLedger
 
 TRAIN = "train"
+
+
+def uid_of(key: str) -> str:
+    """The prompt's uid in a trajectory key `{uid}_{session}_{index}`."""
+    return key.split("_", 1)[0]
 
 
 class DynamicSampler(ReplayBuffer):
     """Keeps groups that the filter accepts, refills the others, and explains itself in metrics and a trace."""
 
-    def __init__(self, *, sampler_kwargs: Any, refill_fn: Any, **kwargs: Any):
+    def __init__(self, *, sampler_kwargs: Any, refill_fn: Callable[[int], int], **kwargs: Any):
         """Take verl's constructor arguments; everything of ours comes through `sampler_kwargs`."""
         plain = OmegaConf.to_container(sampler_kwargs, resolve=True)
         self.settings = SamplerSettings.from_kwargs(plain)  # type: ignore[arg-type]
@@ -35,19 +41,65 @@ class DynamicSampler(ReplayBuffer):
             sampler_kwargs=sampler_kwargs, refill_fn=refill_fn, poll_interval=self.settings.poll_interval_s, **kwargs
         )
         self.estimate = AcceptanceEstimate()
-        self.rows = 0  # prompts in the training data; the trainer sets it
-        self.prompts_fetched = 0
+        self.history = PromptHistory(**self.settings.history) if self.settings.history is not None else None
+        self.prompts_fetched = self.prompts_skipped = 0
+        self.step_skipped = False
+        # The trainer sets these two: prompts in the training data, and how to abort what the engines are generating.
+        self.rows = 0
+        self.abort_in_flight: Callable[[], None] = lambda: None
+        self._carried: list[str] = []
         self._records: dict[str, GroupRecord] = {}
+        self._samples: dict[str, dict[str, Any]] = {}
+        self._prompt_keys: dict[str, str] = {}
         self._dead: set[str] = set()
 
+    # ------------------------------------------------------------------ what the trainer calls
+
+    def admit(self, uid: str, prompt_key: str) -> bool:
+        """Whether a fetched prompt is sent, or skipped for its history; counts it either way."""
+        self.prompts_fetched += 1
+        if self.history is not None and self.history.should_skip(prompt_key):
+            self.prompts_skipped += 1
+            return False
+        self._prompt_keys[uid] = prompt_key
+        return True
+
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold for the next run to sample as this one would have."""
-        return {"estimate": self.estimate.state_dict(), "prompts_fetched": self.prompts_fetched}
+        """What a checkpoint must hold for the next run to sample as this one would have; JSON-ready."""
+        return {
+            "estimate": self.estimate.state_dict(),
+            "prompts_fetched": self.prompts_fetched,
+            "prompts_skipped": self.prompts_skipped,
+            "history": self.history.state_dict() if self.history is not None else None,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
         self.estimate.load_state_dict(state["estimate"])
-        self.prompts_fetched = int(state["prompts_fetched"])
+        self.prompts_fetched, self.prompts_skipped = state["prompts_fetched"], state["prompts_skipped"]
+        if self.history is not None and state["history"] is not None:
+            self.history.load_state_dict(state["history"])
+
+    def export_carried(self) -> dict[str, Any] | None:
+        """The carried groups with all their tensors, for `import_carried` in a later process; None without any."""
+        if not self._carried:
+            return None
+        wanted = set(self._carried)
+        tags = {key: tag for key, tag in tq.kv_list(TRAIN)[TRAIN].items() if uid_of(key) in wanted}
+        keys = [key for key in tags if key not in wanted]
+        fields = tq.kv_batch_get(keys=keys, partition_id=TRAIN)
+        return {"uids": self._carried, "keys": keys, "tags": [tags[k] for k in keys], "fields": fields} | {
+            "prompt_tags": [tags[uid] for uid in self._carried],
+            "groups": [self._records[uid].group for uid in self._carried],
+        }
+
+    def import_carried(self, payload: Mapping[str, Any]) -> None:
+        """Put exported groups back into the queue; they lead the next step."""
+        tq.kv_batch_put(keys=payload["uids"], partition_id=TRAIN, tags=payload["prompt_tags"])
+        tq.kv_batch_put(keys=payload["keys"], partition_id=TRAIN, fields=payload["fields"], tags=payload["tags"])
+        self._carried = list(payload["uids"])
+        for uid, group in zip(payload["uids"], payload["groups"], strict=True):
+            self._records[uid] = GroupRecord(group, "kept")
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
         """Return the keys of `batch_size` kept groups and the metrics of the step; validation goes verl's way.
@@ -59,113 +111,144 @@ class DynamicSampler(ReplayBuffer):
             return super().sample(global_steps, partition_id, batch_size)
         if self.rows == 0:
             raise RuntimeError("DynamicSampler.rows is not set: use trainer.v1.trainer_mode=dapo (recipe.trainer)")
-        self._records = {}
         controller = self.settings.controller(self.estimate, self.rows, time.monotonic())
+        self._begin(controller.ledger)
         outcome = self._run(controller)
+        self._stop_dead()
         controller.close()
-        ledger = controller.ledger
-        selected = ledger.selected()
-        self._clear_groups(TRAIN, set(ledger.surplus()))
-        metrics = step_metrics(ledger, self._records, self.estimate, time.monotonic())
-        metrics["sampling/epochs_consumed"] = self.prompts_fetched / self.rows
-        self._write_trace(global_steps, outcome, controller)
+        self.step_skipped = outcome == SKIP_STEP
+        selected = [] if self.step_skipped else controller.ledger.selected()
+        metrics = self._metrics(controller.ledger, selected)
+        if self.settings.trace_dir is not None:
+            write_step(self.settings.trace_dir, global_steps, controller.ledger, self._records, set(selected))
+        self._dispose(controller.ledger, selected)
         return self._materialize_batch(TRAIN, selected, dict(self.partitions[TRAIN])), metrics
+
+    # ------------------------------------------------------------------ one step
+
+    def _begin(self, ledger: StepLedger) -> None:
+        ledger.carry_in(self._carried)
+        self._records = {uid: self._records[uid] for uid in self._carried}
+        self._samples = {}
 
     def _run(self, controller: StepController) -> str:
         while True:
-            self._settle(controller)
+            self._settle(controller.ledger)
             action = controller.next_action(time.monotonic())
             if action.kind == END:
                 return action.outcome
             if action.kind == DISPATCH:
-                self._dispatch(controller, action.count)
+                self._dispatch(controller.ledger, action.count)
             elif action.kind == ABANDON:
                 self._dead.update(action.uids)
             else:
                 time.sleep(self.settings.poll_interval_s)
 
-    def _dispatch(self, controller: StepController, count: int) -> None:
-        assert self.refill_fn is not None
+    def _dispatch(self, ledger: StepLedger, count: int) -> None:
         self.refill_fn(count)
-        self.prompts_fetched += count
         self._sync_metadata_from_transfer_queue()
-        sent = [uid for uid in self.prompt_global_steps[TRAIN] if uid not in controller.ledger.entries]
-        controller.ledger.dispatch([uid for uid in sent if uid not in self._dead], time.monotonic())
+        # kv_list follows registration order, and prompts are registered in the order of the batch
+        sent = [uid for uid in self.prompt_global_steps[TRAIN] if uid not in ledger.entries and uid not in self._dead]
+        ledger.dispatch(sent, time.monotonic())
 
-    def _settle(self, controller: StepController) -> None:
-        """Look at the queue once: decide what has finished, clear what was rejected or is dead."""
+    def _settle(self, ledger: StepLedger) -> None:
+        """Look at the queue once: decide what has finished, foresee what has not, clear what is rejected or dead."""
         self._sync_metadata_from_transfer_queue()
         self._clear_dead()
-        ledger = controller.ledger
+        pending = set(ledger.pending())
+        self._read_samples(pending)
+        groups: dict[str, list[dict]] = {uid: [] for uid in pending}
+        for key, info in self._samples.items():
+            if uid_of(key) in pending:
+                groups[uid_of(key)].append(info)
         ended = self.finished_keys[TRAIN] | self.failure_keys[TRAIN]
-        fresh = [uid for uid in ledger.pending() if uid in ended]
-        if not fresh:
-            return
-        groups = self._read_groups(fresh)
-        rejected = set()
-        for uid in fresh:
-            decision = self.settings.group_filter.decide(groups[uid])
-            self._records[uid] = GroupRecord(groups[uid], decision.reason)
-            ledger.resolve(uid, decision, time.monotonic(), tokens=sum(groups[uid].lengths))
-            if not decision.keep:
-                rejected.add(uid)
+        rejected = {uid for uid in ledger.pending() if uid in ended and not self._decide(ledger, uid, groups[uid])}
+        for uid in pending - ended:
+            self._foresee(ledger, uid, groups[uid])
         self._clear_groups(TRAIN, rejected)
 
-    def _read_groups(self, uids: list[str]) -> dict[str, Group]:
-        wanted = set(uids)
-        keys = [key for key in self.partitions[TRAIN] if key.split("_")[0] in wanted]
-        samples: dict[str, list[dict]] = {uid: [] for uid in uids}
-        if keys:
-            data = tq.kv_batch_get(keys=keys, partition_id=TRAIN, select_fields=["extra_fields"])
-            for key, value in zip(keys, data["extra_fields"], strict=True):
-                info = getattr(value, "data", value).get("reward_extra_info", {})
-                samples[key.split("_")[0]].append({**info, "length": self.partitions[TRAIN][key]["response_len"]})
-        return {uid: self._group(uid, infos) for uid, infos in samples.items()}
+    def _read_samples(self, pending: set[str]) -> None:
+        """Fetch the grades of samples that have arrived since the last look."""
+        keys = [key for key in self.partitions[TRAIN] if key not in self._samples and uid_of(key) in pending]
+        if not keys:
+            return
+        data = tq.kv_batch_get(keys=keys, partition_id=TRAIN, select_fields=["extra_fields"])
+        for key, value in zip(keys, data["extra_fields"], strict=True):
+            info = getattr(value, "data", value).get("reward_extra_info", {})
+            if "acc" not in info:
+                raise ValueError(
+                    "the reward returned no `acc` for a sample: a reward of your own must return the keys score and "
+                    "acc (0 or 1) for every sample"
+                )
+            self._samples[key] = {**info, "length": self.partitions[TRAIN][key]["response_len"]}
 
-    def _group(self, uid: str, infos: list[dict]) -> Group:
-        if any("acc" not in info for info in infos):
-            raise ValueError(
-                "the reward returned no `acc` for a sample: a reward of your own must return the keys score and acc "
-                "(0 or 1) for every sample, or set trainer.v1.sampler.sampler_kwargs.filter.enable=false"
-            )
+    def _decide(self, ledger: StepLedger, uid: str, infos: list[dict]) -> bool:
+        group = self._group(infos, failed=uid in self.failure_keys[TRAIN])
+        decision = self.settings.group_filter.decide(group)
+        self._records[uid] = GroupRecord(group, decision.reason)
+        ledger.resolve(uid, decision, time.monotonic(), tokens=sum(group.lengths))
+        complete = not group.failed and len(infos) >= self.settings.group_size
+        if self.history is not None and complete and uid in self._prompt_keys:
+            self.history.record(self._prompt_keys[uid], group.mean_accuracy)
+        return decision.keep
+
+    def _foresee(self, ledger: StepLedger, uid: str, infos: list[dict]) -> None:
+        if infos:
+            so_far = self._group(infos, failed=False, expected=None)
+            settled = self.settings.group_filter.decide(so_far).keep
+            ledger.foresee(uid, len(infos), self.settings.group_size, settled)
+
+    def _group(self, infos: list[dict], failed: bool, expected: int | None = -1) -> Group:
         return Group(
             accuracies=[float(info["acc"]) for info in infos],
             rewards=[float(info["score"]) + float(info.get("overlong_reward", 0.0)) for info in infos],
             lengths=[int(info["length"]) for info in infos],
             truncated=[bool(info.get("truncated", False)) for info in infos],
-            expected_samples=self.settings.group_size,
-            failed=uid in self.failure_keys[TRAIN],
+            expected_samples=self.settings.group_size if expected == -1 else expected,
+            failed=failed,
         )
 
-    def _clear_dead(self) -> None:
-        """A given-up prompt delivers late, and its last status re-creates its key: clear both whenever they show up."""
-        late = {key for key in self.partitions[TRAIN] if key.split("_")[0] in self._dead}
-        late |= self._dead & set(self.prompt_global_steps[TRAIN])
-        if late:
-            self._clear_groups(TRAIN, {key.split("_")[0] for key in late})
+    # ------------------------------------------------------------------ the end of a step
 
-    def _write_trace(self, global_steps: int, outcome: str, controller: StepController) -> None:
-        if self.settings.trace_dir is None:
+    def _metrics(self, ledger: StepLedger, selected: list[str]) -> dict[str, float]:
+        metrics = step_metrics(ledger, self._records, selected, self.estimate, time.monotonic())
+        metrics["sampling/parse_fail_share"] = _share(self._samples, "parse_fail")
+        metrics["sampling/reward_error_share"] = _share(self._samples, "reward_error")
+        metrics["sampling/verl_disagrees_share"] = _share(self._samples, "verl_disagrees")
+        metrics["sampling/epochs_consumed"] = self.prompts_fetched / self.rows
+        metrics["sampling/step_skipped"] = float(self.step_skipped)
+        if self.history is not None:
+            metrics["sampling/history/skipped_prompts"] = self.prompts_skipped
+            metrics |= {f"sampling/history/{name}": count for name, count in self.history.counts().items()}
+        return metrics
+
+    def _dispose(self, ledger: StepLedger, selected: list[str]) -> None:
+        """Carry fresh surplus over, or drop it; what was carried once and still found no room is dropped."""
+        kept = ledger.selected() + ledger.surplus()
+        left = [uid for uid in kept if uid not in set(selected)]
+        fresh = [uid for uid in left if not ledger.entries[uid].carried]
+        self._carried = fresh if self.settings.surplus == "carry_over" else []
+        self._clear_groups(TRAIN, set(left) - set(self._carried))
+        self._prompt_keys = {}
+
+    def _stop_dead(self) -> None:
+        """Abort what still runs: only given-up or unwanted groups are in flight when a step ends."""
+        self._sync_metadata_from_transfer_queue()
+        if self._dead & (self.pending_keys[TRAIN] | self.running_keys[TRAIN]):
+            self.abort_in_flight()
+            self._sync_metadata_from_transfer_queue()
+        self._clear_dead()
+
+    def _clear_dead(self) -> None:
+        """A given-up prompt delivers late, and its last status re-creates its key: clear whatever shows up of it."""
+        if not self._dead:
             return
-        folder = Path(self.settings.trace_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        started, selected = controller.ledger.started_at, set(controller.ledger.selected())
-        lines = []
-        for entry in controller.ledger.entries.values():
-            record = self._records.get(entry.uid)
-            line = {
-                "step": global_steps,
-                "outcome": outcome,
-                "uid": entry.uid,
-                "order": entry.order,
-                "state": entry.state,
-                "trained": entry.uid in selected,
-                "dispatched_s": round(entry.dispatched_at - started, 4),
-                "decided_s": round(entry.decided_at - started, 4) if entry.decided_at is not None else None,
-            }
-            if record is not None:
-                group = record.group
-                line |= {"acc": group.accuracies, "reward": group.rewards, "length": group.lengths}
-                line["truncated"] = group.truncated
-            lines.append(json.dumps(line))
-        (folder / f"{global_steps}.jsonl").write_text("\n".join(lines) + "\n")
+        ended = self.finished_keys[TRAIN] | self.failure_keys[TRAIN]
+        late = {uid_of(key) for key in self.partitions[TRAIN]} | ended
+        self._clear_groups(TRAIN, late & self._dead)
+
+
+def _share(samples: Mapping[str, Mapping[str, Any]], name: str) -> float:
+    """Mean of a 0/1 value that the reward returned for each sample; nan without samples or without the value."""
+    values = [float(info[name]) for info in samples.values() if name in info]
+    return sum(values) / len(values) if values else float("nan")

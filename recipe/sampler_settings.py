@@ -7,7 +7,10 @@ from typing import Any
 from recipe.acceptance import AcceptanceEstimate, DispatchPlanner
 from recipe.dispatch import Bounds, StepController
 from recipe.group_filter import FAILED, INCOMPLETE, KEPT, Decision, Filter, Group, GroupFilter
+from recipe.prompt_history import SkipRule
 from recipe.step_ledger import StepLedger
+
+SURPLUS = ("drop", "carry_over")
 
 
 class KeepAll:
@@ -31,6 +34,8 @@ class SamplerSettings:
     bounds: Mapping[str, Any]
     max_in_flight: int
     poll_interval_s: float
+    surplus: str
+    history: dict[str, Any] | None
     trace_dir: str | None
 
     @classmethod
@@ -41,12 +46,14 @@ class SamplerSettings:
             ValueError: a key is missing, unknown or out of range.
         """
         known = {"filter", "reward_is_shaped", "bounds", "max_in_flight", "poll_interval_s", "trace_dir"}
-        known |= {"group_size", "train_batch_size"}
+        known |= {"group_size", "train_batch_size", "surplus", "history"}
         if set(kwargs) != known:
             missing, unknown = sorted(known - set(kwargs)), sorted(set(kwargs) - known)
             raise ValueError(f"trainer.v1.sampler.sampler_kwargs: missing keys {missing}, unknown keys {unknown}")
         if kwargs["poll_interval_s"] <= 0:
             raise ValueError(f"sampler_kwargs.poll_interval_s={kwargs['poll_interval_s']} seconds must be positive")
+        if kwargs["surplus"] not in SURPLUS:
+            raise ValueError(f"sampler_kwargs.surplus={kwargs['surplus']!r} is unknown: use {' or '.join(SURPLUS)}")
         return cls(
             group_size=kwargs["group_size"],
             train_batch_size=kwargs["train_batch_size"],
@@ -54,6 +61,8 @@ class SamplerSettings:
             bounds=dict(kwargs["bounds"]),
             max_in_flight=kwargs["max_in_flight"] or 2 * kwargs["train_batch_size"],
             poll_interval_s=kwargs["poll_interval_s"],
+            surplus=kwargs["surplus"],
+            history=_history(kwargs["history"]),
             trace_dir=kwargs["trace_dir"],
         )
 
@@ -68,6 +77,14 @@ class SamplerSettings:
         ledger = StepLedger(self.train_batch_size, started_at=now)
         planner = DispatchPlanner(max_in_flight=self.max_in_flight)
         return StepController(ledger, planner, estimate, Bounds(**self.bounds, rows=rows))
+
+
+def _history(kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Arguments of `PromptHistory`, or None when it is off."""
+    options = dict(kwargs)
+    if not options.pop("enable"):
+        return None
+    return {"keep": options.pop("keep"), "rule": SkipRule(**options)}
 
 
 def _filter(kwargs: Mapping[str, Any], reward_is_shaped: bool) -> Filter:

@@ -37,12 +37,16 @@ def _side(records: list[GroupRecord], name: str) -> dict[str, float]:
 
 
 def step_metrics(
-    ledger: StepLedger, records: dict[str, GroupRecord], estimate: AcceptanceEstimate, now: float
+    ledger: StepLedger, records: dict[str, GroupRecord], selected: list[str], estimate: AcceptanceEstimate, now: float
 ) -> dict[str, float]:
-    """Metrics of one step. Lengths in tokens, shares in 0..1, counts in groups (one group is one prompt)."""
-    selected = set(ledger.selected())
-    every = list(records.values())
-    trained = [record for uid, record in records.items() if uid in selected]
+    """Metrics of one step that trains on `selected`.
+
+    Lengths in tokens, shares in 0..1, counts in groups (one group is one prompt). `before_filter` covers the groups
+    that were generated in this step, `after_filter` those that train, carried ones included.
+    """
+    every = [record for uid, record in records.items() if not ledger.entries[uid].carried]
+    trained = [records[uid] for uid in selected]
+    carried = sum(ledger.entries[uid].carried for uid in selected)
     counts, tokens = ledger.counts(), ledger.tokens()
     generated = max(1, ledger.generated)
     wasted = tokens["rejected"] + tokens["surplus"]
@@ -51,7 +55,8 @@ def step_metrics(
         "sampling/generated_groups": ledger.generated,
         "sampling/kept_groups": counts[KEPT],
         "sampling/trained_groups": len(selected),
-        "sampling/discarded_surplus_groups": len(ledger.surplus()),
+        "sampling/surplus_groups": len(ledger.surplus()),
+        "sampling/carried_share": carried / max(1, len(selected)),
         "sampling/kept_share": counts[KEPT] / generated,
         "sampling/generated_over_needed": ledger.generated / ledger.needed,
         "sampling/dispatches": ledger.dispatch_calls,

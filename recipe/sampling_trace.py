@@ -2,7 +2,8 @@
 
 One JSON object a line, one line a group, kept or not, in dispatch order. Fields: ``step``, ``uid``, ``order``,
 ``acc`` (0 to 1 a sample), ``lengths`` (response tokens), ``truncated`` (booleans), ``rewards``, ``reason`` (see
-``group_filter.REASONS``, or a state of ``step_ledger``), ``dispatched_at`` and ``decided_at`` (seconds).
+``group_filter.REASONS``, or a state of ``step_ledger``), ``dispatched_at`` and ``decided_at`` (seconds), ``carried``
+(kept in the step before) and ``trained``.
 Without a recording, ``synthetic`` draws groups with a known acceptance.
 """
 
@@ -11,11 +12,13 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from recipe.group_filter import Filter, Group
+from recipe.step_ledger import StepLedger
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class TraceGroup:
     reason: str = ""
     dispatched_at: float | None = None
     decided_at: float | None = None
+    carried: bool = False
+    trained: bool = False
 
     def group(self, expected_samples: int | None = None) -> Group:
         """The same answers as a filter wants them."""
@@ -42,6 +47,34 @@ def write_trace(path: Path, groups: Iterable[TraceGroup]) -> None:
     """Write one line a group, replacing the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(asdict(g)) + "\n" for g in groups))
+
+
+def write_step(folder: str, step: int, ledger: StepLedger, records: Mapping[str, Any], trained: set[str]) -> None:
+    """Write `folder/step.jsonl`: every group of the step's ledger, with the answers that `records` holds of it.
+
+    `records` maps a uid to something with a `group` and a `reason`; times are seconds since the step began.
+    """
+    groups = []
+    for entry in ledger.entries.values():
+        record = records.get(entry.uid)
+        group = record.group if record is not None else Group([])
+        groups.append(
+            TraceGroup(
+                acc=list(group.accuracies),
+                lengths=list(group.lengths),
+                truncated=list(group.truncated),
+                rewards=list(group.rewards),
+                step=step,
+                uid=entry.uid,
+                order=entry.order,
+                reason=entry.state,
+                dispatched_at=entry.dispatched_at - ledger.started_at,
+                decided_at=None if entry.decided_at is None else entry.decided_at - ledger.started_at,
+                carried=entry.carried,
+                trained=entry.uid in trained,
+            )
+        )
+    write_trace(Path(folder) / f"{step}.jsonl", groups)
 
 
 def read_trace(path: Path) -> list[TraceGroup]:

@@ -5,13 +5,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import DictConfig, open_dict
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe.checkpoints import latest_complete, read_state, write_state
 
 TRAINER_MODE = "dapo"
+CARRIED_FILE = "carried_groups.pt"
+
+
+class _StepSkipped(Exception):
+    """Raised between sampling and training of a step that trains nothing."""
 
 
 @register_trainer(TRAINER_MODE)
@@ -26,14 +34,56 @@ class DAPOTrainer(PPOTrainerSync):
         super()._init_dataloader()
         self.replay_buffer.rows = len(self.train_dataset)
 
+    def _setup(self) -> None:
+        self.replay_buffer.abort_in_flight = self._abort_in_flight
+        super()._setup()
+
+    def _abort_in_flight(self) -> None:
+        """Abort whatever the engines generate; their next requests are accepted again."""
+        self.checkpoint_manager.abort_replicas()
+        self.checkpoint_manager.resume_generation_replicas()
+
+    def _fetch_one_gen_batch(self) -> TensorDict:
+        """Fetch the next prompt that its history does not skip."""
+        while True:
+            batch = super()._fetch_one_gen_batch()
+            if self.replay_buffer.admit(str(batch["uid"][0]), f"{batch['data_source'][0]}/{batch['index'][0]}"):
+                return batch
+
     def prepare_step(self) -> dict:
         """Send nothing: the sampler plans the first wave too."""
         return {}
+
+    def on_sample_end(self) -> None:
+        """End the step here when the sampler found nothing to train on and was told to skip."""
+        super().on_sample_end()
+        if self.replay_buffer.step_skipped:
+            raise _StepSkipped
+
+    def _step_once(self, metrics: dict, timing_raw: dict, sample_batch_size: int) -> KVBatchMeta:
+        try:
+            return super()._step_once(metrics, timing_raw, sample_batch_size)
+        except _StepSkipped:
+            return KVBatchMeta(partition_id="train", keys=[], tags=[])
+
+    def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, timing_raw: dict, global_steps: int, epoch: int):
+        updates = self.config.data.train_batch_size // self.config.actor_rollout_ref.actor.ppo_mini_batch_size
+        metrics["training/gradient_step"] = global_steps * updates * self.config.actor_rollout_ref.actor.ppo_epochs
+        if batch.keys:
+            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        else:
+            metrics["training/global_step"] = global_steps
+
+    def _log_rollout_data(self, batch: KVBatchMeta, timing_raw: dict, rollout_data_dir: str) -> None:
+        if batch.keys:
+            super()._log_rollout_data(batch, timing_raw, rollout_data_dir)
 
     def _save_checkpoint(self) -> None:
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
+        if (carried := self.replay_buffer.export_carried()) is not None:
+            torch.save(carried, folder / CARRIED_FILE)
         write_state(folder, {"sampler": self.replay_buffer.state_dict(), "run": self._identity()})
         super()._save_checkpoint()
 
@@ -50,6 +100,9 @@ class DAPOTrainer(PPOTrainerSync):
                 "new run_dir"
             )
         self.replay_buffer.load_state_dict(state["sampler"])
+        if (folder / CARRIED_FILE).is_file():
+            # our own file, pickled like the rest of verl's checkpoints: resume only from folders that you trust
+            self.replay_buffer.import_carried(torch.load(folder / CARRIED_FILE, weights_only=False))
 
     def _choose_checkpoint(self) -> Path | None:
         """Point verl at the newest complete checkpoint; its own search trusts a tracker file."""
