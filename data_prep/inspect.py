@@ -15,7 +15,7 @@ from data_prep.answers import kind_of
 from data_prep.card import read_card
 from data_prep.decontaminate import problem_of
 from data_prep.errors import DataError
-from data_prep.readers import open_parquet, read_chunks
+from data_prep.readers import check_file, open_parquet, read_chunks
 from data_prep.text import digest
 
 SAMPLES = 5
@@ -76,6 +76,7 @@ def _answer(row: dict[str, Any]) -> str:
 
 def describe(path: Path) -> Iterator[str]:
     """Yield the lines of the report."""
+    check_file(path)
     if path.suffix == ".parquet":
         yield f"schema of {path}:"
         yield from (

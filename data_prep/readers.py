@@ -7,6 +7,7 @@ left out and counted, so that a file with many copies costs little (see `groupin
 import csv
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -88,7 +89,9 @@ def open_parquet(path: Path, dictionaries: bool = True) -> pq.ParquetFile:
         # An open per use: schema first, because reading as dictionaries is asked for by column path.
         schema = pq.read_metadata(path).schema
         texts = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "BYTE_ARRAY"]
-        return pq.ParquetFile(path, read_dictionary=texts if dictionaries else None, buffer_size=1 << 20, pre_buffer=False)
+        return pq.ParquetFile(
+            path, read_dictionary=texts if dictionaries else None, buffer_size=1 << 20, pre_buffer=False
+        )
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"is not a readable parquet file ({error})", file=path) from error
 
@@ -126,7 +129,7 @@ def parquet_batches(
         DataError: the file breaks off or is damaged; names the row up to which it could be read.
     """
     first = 0
-    batches = file.iter_batches(batch_size=BATCH, columns=list(columns))
+    batches = _ahead(file.iter_batches(batch_size=BATCH, columns=list(columns)))
     while stop is None or first < stop:
         try:
             batch = next(batches, None)
@@ -138,6 +141,15 @@ def parquet_batches(
         if low < high:
             yield first + low, batch.slice(low, high - low)
         first += batch.num_rows
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches while a thread already reads the next one."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
 
 
 def _to_rows(path: Path, batch: pa.RecordBatch, first: int, positions: Sequence[int]) -> list[Row]:
