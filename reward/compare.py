@@ -118,7 +118,13 @@ def _end_of_chain(sides: tuple[str, ...]) -> Quantity | None:
 
 
 def _names_something(side: str) -> bool:
-    """Whether one side of an equation is a name or an expression: harmless words, or symbols without words."""
+    """Whether one side of an equation is a name or an expression: harmless words, or symbols without words.
+
+    One variable with a number or a sign ("-x", "2x") is not: the equation is not solved yet.
+    """
+    bare = re.sub(r"_ ?(?:\{[^{}]*\}|\w)|\([^()]*\)|\\[A-Za-z]+", "", side)
+    if len(re.findall(r"[A-Za-z]+", bare)) == 1 and re.search(r"[-0-9/^]", bare) and "\\" not in side:
+        return False
     words = [word for word in words_of(side) if len(word) > 1]
     return (harmless(side) or strip_lead(side + " ") is not None) if not re.search(r"[0-9]", side) else not words
 

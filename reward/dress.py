@@ -13,7 +13,7 @@ _EMPHASIS = re.compile(r"(?<![\w*\\)}])\*([^*\n]+)\*(?![\w*(\\])")
 _THEREFORE = re.compile(
     r"^(?:\\(?:therefore|implies|[Rr]ightarrow|Longrightarrow|to|bullet)(?![A-Za-z])|\u2234|\u21d2|\u27f9|=|:)\s*"
 )
-_SENTENCE = re.compile(r"(?<![0-9A-Z ][A-Za-z])(?<!\s[A-Za-z])[.!?]\s+(?=[A-Z\"(*])|[.!]\s*\n")
+_SENTENCE = re.compile(r"(?<![0-9A-Z ][A-Za-z])(?<!\s[A-Za-z])[.!?]\s+(?=[A-Z\"(*])|(?:\.|(?<![0-9A-Za-z)}])!)\s*\n")
 _EDGES = " \t.,;:!?\"'`\u201c\u201d\u3002*_\u2705\u2714\u2713\ufe0f\U0001f389"
 
 

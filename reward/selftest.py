@@ -6,7 +6,7 @@ from reward.settings import RewardSettings
 
 
 def check_shaping(settings: RewardSettings, short: float, at_limit: float) -> None:
-    """Compare the rewards of a short and an at-limit response with the same text.
+    """Compare the rewards of a short and an at-limit response, both without an answer.
 
     Raises:
         ValueError: shaping is on and both rewards are equal, or shaping is off and they differ.
@@ -37,22 +37,21 @@ def selftest(config: Any, tokenizer: Any) -> dict[str, float]:
     Raises:
         ValueError: a reward key is wrong, or shaping is on and both responses score the same.
     """
-    import asyncio
-
+    from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import load_reward_manager
 
     manager = load_reward_manager(config, tokenizer)
-    settings = getattr(manager, "settings", None) or RewardSettings.from_kwargs(dict(config.reward.reward_kwargs))
+    kwargs = config.reward.get("reward_kwargs", None)
+    settings = RewardSettings.from_kwargs(OmegaConf.to_container(kwargs, resolve=True) if kwargs else None)
     limit = settings.max_resp_len or config.data.max_response_length
-    answer = tokenizer.encode("Answer: 34", add_special_tokens=False)
-    filler = tokenizer.encode("x", add_special_tokens=False)[:1] * (limit - len(answer))
-    scores = [asyncio.run(_score(manager, ids)) for ids in (answer, filler + answer)]
+    token = tokenizer.encode("x", add_special_tokens=False)[:1]
+    scores = [manager.loop.run_until_complete(_score(manager, token * length)) for length in (1, limit)]
     check_shaping(settings, *scores)
     return {"short": scores[0], "at_limit": scores[1]}
 
 
 async def _score(manager: Any, ids: list[int]) -> float:
-    """Reward of one response whose gold is 34, through ``run_single`` as verl calls it."""
+    """Reward of one response without an answer, through ``run_single`` as verl calls it."""
     import numpy as np
     import torch
     from verl import DataProto
@@ -65,7 +64,7 @@ async def _score(manager: Any, ids: list[int]) -> float:
     }
     non_tensor = {
         "reward_model": np.array([{"ground_truth": "34", "style": "rule"}], dtype=object),
-        "data_source": np.array(["selftest"], dtype=object),
+        "data_source": np.array(["math_dapo"], dtype=object),
         "extra_info": np.array([{}], dtype=object),
     }
     result = await manager.run_single(DataProto.from_dict(tensors=batch, non_tensors=non_tensor))

@@ -1,7 +1,7 @@
 """Cost of grading: ours, verl's math_dapo and math-verify on the same texts. ``python -m tests.benchmarks.reward``.
 
-Prints tables and, last, one JSON line. Times are CPU time of the calling thread, medians per call, so that a busy machine
-counts for little; the response changes from call to call. A 20,000-token response is about 70,000 characters.
+Prints tables, then one JSON line. Times are CPU time of the calling thread, medians per call, so a busy machine counts
+for little; the response changes from call to call. A 20,000-token response is about 70,000 characters.
 """
 
 import json
