@@ -93,7 +93,7 @@ class DispatchPlanner:
     """
 
     max_in_flight: int
-    hedge: float = 1.5
+    hedge: float = 2.0
     open_share: float = 0.1
     chunk: int = 1
 
