@@ -122,7 +122,14 @@ class DynamicSampler(ReplayBuffer):
         if self.settings.trace_dir is not None:
             write_step(self.settings.trace_dir, global_steps, controller.ledger, self._records, set(selected))
         self._dispose(controller.ledger, selected)
-        return self._materialize_batch(TRAIN, selected, dict(self.partitions[TRAIN])), metrics
+        return self._materialize_batch(TRAIN, selected, self._in_dispatch_order(selected)), metrics
+
+    def _in_dispatch_order(self, selected: list[str]) -> dict[str, dict]:
+        """Tags of the selected trajectories by key, so that a batch does not depend on who finished first."""
+        place = {uid: i for i, uid in enumerate(selected)}
+        keys = [key for key in self.partitions[TRAIN] if uid_of(key) in place]
+        keys.sort(key=lambda key: (place[uid_of(key)], *map(int, key.split("_")[1:])))
+        return {key: self.partitions[TRAIN][key] for key in keys}
 
     # ------------------------------------------------------------------ one step
 

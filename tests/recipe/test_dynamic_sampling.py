@@ -1,0 +1,282 @@
+"""The verl-facing sampler against a fake queue: what it sends, keeps, refills, carries, and how it ends."""
+
+import functools
+import itertools
+import random
+from collections import defaultdict
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import replay_buffer
+
+from recipe import dynamic_sampling
+from recipe.compose import compose
+from recipe.dispatch import SamplingExhausted
+from recipe.dynamic_sampling import DynamicSampler
+from recipe.sampling_trace import read_trace
+
+MIXED, RIGHT, WRONG = [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]
+STUCK, FAILED = "stuck", "failed"
+
+
+class FakeEngine:
+    """TransferQueue, engine and clock in one: prompts end in random order, one each time the sampler sleeps."""
+
+    def __init__(self, outcomes, seed=0, sleep_s=1.0):
+        self.outcomes = iter(outcomes)
+        self.script = {}
+        self.items = defaultdict(dict)
+        self.info = {}
+        self.running = []
+        self.rng = random.Random(seed)
+        self.now = 0.0
+        self.sleep_s = sleep_s
+        self.numbers = itertools.count()
+        self.aborted = False
+
+    # the trainer's side
+    def refill(self, count):
+        for _ in range(count):
+            uid = f"p{next(self.numbers)}"
+            self.script[uid] = next(self.outcomes)
+            self.items["train"][uid] = {"is_prompt": True, "status": "running", "global_steps": 1}
+            self.running.append(uid)
+            self.sampler.admit(uid, f"data/{uid}")
+        return count
+
+    def abort(self):
+        self.aborted = True
+        self.running = [uid for uid in self.running if self.script[uid] != STUCK]
+
+    # time
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, _seconds):
+        self.now += self.sleep_s
+        ready = [uid for uid in self.running if self.script[uid] != STUCK]
+        if ready:
+            self.finish(self.rng.choice(ready))
+
+    def finish(self, uid):
+        self.running.remove(uid)
+        outcome = self.script[uid]
+        for i, acc in enumerate([] if outcome in (FAILED, STUCK) else outcome):
+            self.items["train"][f"{uid}_{i}_0"] = {"status": "success", "response_len": 10 + i, "global_steps": 1}
+            self.info[f"{uid}_{i}_0"] = {"acc": acc, "score": 2 * acc - 1, "overlong_reward": 0.0, "truncated": 0.0}
+        tag = self.items["train"].setdefault(uid, {})
+        tag["status"] = "failure" if outcome == FAILED else "finished"
+
+    # TransferQueue
+    def kv_list(self, partition=None):
+        return {name: dict(items) for name, items in self.items.items()}
+
+    def kv_batch_get(self, keys, partition_id, select_fields=None):
+        return {"extra_fields": [{"reward_extra_info": self.info[key]} for key in keys]}
+
+    def kv_batch_put(self, keys, partition_id, tags, fields=None):
+        self.items[partition_id].update(zip(keys, tags, strict=True))
+
+    def kv_clear(self, partition_id, keys):
+        for key in keys:
+            self.items[partition_id].pop(key, None)
+
+
+@functools.cache
+def sampler_kwargs(*overrides):
+    fixed = ["data.train_batch_size=4", "actor_rollout_ref.rollout.n=2", "run_dir=/nowhere", f"{key('trace_dir')}=null"]
+    return OmegaConf.to_container(compose([*fixed, *overrides]).trainer.v1.sampler.sampler_kwargs, resolve=True)
+
+
+def make(engine, *overrides, rows=100):
+    kwargs = OmegaConf.create(sampler_kwargs(*overrides))
+    engine.sampler = DynamicSampler(
+        trainer_mode="sync",
+        trainer_config=OmegaConf.create({}),
+        max_off_policy_threshold=None,
+        max_off_policy_strategy="drop",
+        sampler_kwargs=kwargs,
+        refill_fn=engine.refill,
+    )
+    engine.sampler.rows = rows
+    engine.sampler.abort_in_flight = engine.abort
+    return engine.sampler
+
+
+def sample(engine, step=1):
+    with (
+        mock.patch.object(dynamic_sampling, "tq", engine),
+        mock.patch.object(replay_buffer, "tq", engine),
+        mock.patch.object(dynamic_sampling, "time", engine),
+    ):
+        batch, metrics = engine.sampler.sample(step, "train", 4)
+    return list(dict.fromkeys(key.split("_")[0] for key in batch.keys)), metrics
+
+
+def key(name):
+    return f"trainer.v1.sampler.sampler_kwargs.{name}"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from([MIXED, RIGHT, WRONG, FAILED]), max_size=30), st.integers(0, 99))
+def test_exactly_the_first_kept_groups_in_dispatch_order_train(head, seed):
+    engine = FakeEngine(itertools.chain(head, itertools.repeat(MIXED)), seed)
+    make(engine)
+    uids, metrics = sample(engine)
+    kept = [uid for uid in engine.script if engine.script[uid] == MIXED]
+    assert uids == kept[:4]
+    assert metrics["sampling/trained_groups"] == 4
+    assert metrics["sampling/generated_groups"] == len(engine.script)
+    # nothing is left in flight, and nothing in the queue but what trains
+    assert engine.running == []
+    assert set(engine.items["train"]) == {f"{uid}_{i}_0" for uid in uids for i in range(2)}
+
+
+def test_metrics_before_and_after_the_filter():
+    engine = FakeEngine([RIGHT] * 4 + [WRONG] * 2 + [MIXED] * 100)
+    make(engine)
+    _, metrics = sample(engine)
+    generated = [engine.script[uid] for uid in engine.script]
+    assert metrics["sampling/acc/before_filter"] == pytest.approx(sum(map(sum, generated)) / (2 * len(generated)))
+    assert metrics["sampling/acc/after_filter"] == 0.5
+    assert metrics["sampling/groups/all_correct"] == generated.count(RIGHT) == 4
+    assert metrics["sampling/groups/all_wrong"] == 2
+    assert metrics["sampling/response_length_right/after_filter"] == 10
+    assert metrics["sampling/response_length_wrong/after_filter"] == 11
+    assert metrics["sampling/tokens_generated"] == 21 * len(generated)
+    assert metrics["sampling/epochs_consumed"] == len(generated) / 100
+
+
+@pytest.mark.parametrize("outcome", [RIGHT, WRONG])
+def test_data_in_which_nothing_can_be_kept_ends_with_counts(outcome):
+    engine = FakeEngine(itertools.repeat(outcome))
+    make(engine, key("bounds.max_generated=12"))
+    with pytest.raises(SamplingExhausted, match="12 generated prompts with 0 of 4 groups") as error:
+        sample(engine)
+    assert ("all_correct 12" if outcome == RIGHT else "all_wrong 12") in str(error.value)
+
+
+def test_passes_over_the_data_are_a_bound():
+    engine = FakeEngine(itertools.repeat(WRONG))
+    make(engine, key("bounds.max_passes=2"), rows=5)
+    with pytest.raises(SamplingExhausted, match="10 generated prompts"):
+        sample(engine)
+
+
+def test_train_partial_trains_what_there_is_and_skip_step_nothing():
+    engine = FakeEngine([MIXED, MIXED, *itertools.repeat(WRONG, 50)])
+    make(engine, key("bounds.max_generated=10"), key("bounds.on_exhausted=train_partial"))
+    assert sample(engine)[0] == ["p0", "p1"]
+    assert not engine.sampler.step_skipped
+
+    engine = FakeEngine([MIXED, MIXED, *itertools.repeat(WRONG, 50)])
+    make(engine, key("bounds.max_generated=10"), key("bounds.on_exhausted=skip_step"))
+    uids, metrics = sample(engine)
+    assert uids == []
+    assert engine.sampler.step_skipped
+    assert metrics["sampling/step_skipped"] == 1.0
+    assert engine.items["train"] == {}
+
+
+def test_stuck_prompt_is_given_up_refilled_counted_and_never_delivered():
+    engine = FakeEngine([STUCK, *itertools.repeat(MIXED, 50)])
+    make(engine, key("bounds.give_up_after_s=20"))
+    uids, metrics = sample(engine)
+    assert "p0" not in uids
+    assert len(uids) == 4
+    assert metrics["sampling/groups/given_up"] == 1
+    assert engine.aborted
+    # what it still delivers, and its last status, which re-creates its key, is cleared in the next step
+    engine.script["p0"] = MIXED
+    engine.running.append("p0")
+    engine.finish("p0")
+    uids, _ = sample(engine, step=2)
+    assert "p0" not in uids
+    assert not any(k.startswith("p0_") or k == "p0" for k in engine.items["train"])
+
+
+def test_surplus_is_dropped_or_leads_the_next_step():
+    def surplus_of(mode):
+        engine = FakeEngine([RIGHT] * 6 + [MIXED] * 200, seed=1)
+        make(engine, key(f"surplus={mode}"))
+        first, metrics = sample(engine)
+        kept = [uid for uid in engine.script if engine.script[uid] == MIXED]
+        return engine, first, kept[4:], metrics["sampling/surplus_groups"]
+
+    engine, first, left, surplus = surplus_of("drop")
+    assert surplus == len(left) > 0
+    assert not set(sample(engine, step=2)[0]) & set(left)
+
+    engine, first, left, surplus = surplus_of("carry_over")
+    second, metrics = sample(engine, step=2)
+    assert second[: len(left)] == left[:4]
+    assert metrics["sampling/carried_share"] == min(4, len(left)) / 4
+    assert not set(first) & set(second)
+
+
+def test_carried_groups_survive_a_restart():
+    engine = FakeEngine([RIGHT] * 6 + [MIXED] * 200, seed=1)
+    make(engine, key("surplus=carry_over"))
+    first, _ = sample(engine)
+    with mock.patch.object(dynamic_sampling, "tq", engine):
+        payload, state = engine.sampler.export_carried(), engine.sampler.state_dict()
+    assert payload is not None
+
+    fresh = FakeEngine([MIXED] * 200)
+    fresh.numbers = itertools.count(1000)
+    make(fresh, key("surplus=carry_over"))
+    fresh.sampler.load_state_dict(state)
+    with mock.patch.object(dynamic_sampling, "tq", fresh):
+        fresh.sampler.import_carried(payload)
+    second, _ = sample(fresh, step=2)
+    assert second[: len(payload["uids"])] == payload["uids"]
+    assert not set(first) & set(second)
+    assert fresh.sampler.prompts_fetched >= state["prompts_fetched"] > 0
+
+
+def test_without_the_filter_every_complete_group_trains_and_failed_ones_are_refilled():
+    engine = FakeEngine([RIGHT, FAILED, WRONG, MIXED, RIGHT, *itertools.repeat(MIXED, 20)])
+    make(engine, "technique=naive_grpo")
+    uids, metrics = sample(engine)
+    assert uids == ["p0", "p2", "p3", "p4"]
+    assert metrics["sampling/groups/failed"] == 1
+
+
+def test_history_skips_prompts_before_dispatch():
+    engine = FakeEngine(itertools.repeat(MIXED))
+    sampler = make(engine, key("history.enable=true"), key("history.streak=1"), key("history.skip=0.9"))
+    for _ in range(3):
+        sampler.history.record("data/easy", 1.0)
+    skipped = sum(not sampler.admit(f"u{i}", "data/easy") for i in range(200))
+    assert 150 < skipped < 200
+    assert all(sampler.admit(f"v{i}", "data/new") for i in range(50))
+    assert sampler.state_dict()["prompts_skipped"] == skipped
+
+
+def test_trace_has_every_group_kept_or_not(tmp_path):
+    engine = FakeEngine([RIGHT, WRONG] + [MIXED] * 50)
+    make(engine, key(f"trace_dir={tmp_path}"))
+    uids, _ = sample(engine, step=7)
+    trace = read_trace(tmp_path / "7.jsonl")
+    assert [group.uid for group in trace] == list(engine.script)
+    assert [group.uid for group in trace if group.trained] == uids
+    assert [group.acc for group in trace] == list(engine.script.values())
+    assert trace[0].reason == "all_correct"
+
+
+def test_reward_without_acc_is_refused_by_name():
+    engine = FakeEngine(itertools.repeat(MIXED))
+    make(engine)
+    engine.kv_batch_get = lambda keys, partition_id, select_fields=None: {
+        "extra_fields": [{"reward_extra_info": {"score": 1.0}} for _ in keys]
+    }
+    with pytest.raises(ValueError, match="returned no `acc`"):
+        sample(engine)
+
+
+def test_unknown_sampler_key_is_refused():
+    with pytest.raises(ValueError, match="unknown keys \\['foo'\\]"):
+        make(FakeEngine([]), f"+{key('foo=1')}")
