@@ -123,17 +123,28 @@ byte_compile() {
     local loop='import importlib, sys
 for name in sys.argv[1:]:
     importlib.import_module(name)'
-    compile_some() { env -u PYTHONDONTWRITEBYTECODE "$new/bin/python" -c "$loop" "$@" >/dev/null 2>&1 || true; }
+    compile_some() { exec env -u PYTHONDONTWRITEBYTECODE "$new/bin/python" -c "$loop" "$@" >/dev/null 2>&1; }
     compile_some torch torch._inductor.compile_fx transformers.models.qwen2.modeling_qwen2 verl.trainer.main_ppo &
-    compile_some wandb datasets ray.dashboard.agent ray.serve vllm.entrypoints.openai.api_server vllm.v1.worker.gpu_worker
+    jobs+=($!)
+    compile_some wandb datasets ray.dashboard.agent ray.serve vllm.entrypoints.openai.api_server \
+        vllm.v1.worker.gpu_worker &
+    jobs+=($!)
+    wait "${jobs[@]}" || true
+    jobs=()
+}
+
+clean_up() {
+    [ ${#jobs[@]} = 0 ] || kill "${jobs[@]}" 2>/dev/null || true # Ctrl-C does not reach what runs in the background
     wait
+    rm -rf "$work" "$new"
 }
 
 ! up_to_date || exit 0
 
 work=$(mktemp -d)
 new=$VENV.new.$$
-trap 'rm -rf "$work" "$new"' EXIT
+jobs=()
+trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 exec 9>"$VENV.lock"

@@ -160,6 +160,22 @@ def test_an_interrupt_leaves_nothing(repository, how):
     assert left(repository) == set()
 
 
+def test_an_interrupt_while_compiling_leaves_no_process(repository):
+    slow = repository.parent / "bin" / "env"
+    slow.write_text(f"#!/bin/sh\necho $$ >>{repository.parent}/pids\nexec sleep 300\n")
+    slow.chmod(0o755)
+    settings = environment(repository)
+    process = subprocess.Popen(
+        ["bash", "scripts/setup.sh", "cpu"], cwd=repository, env=settings, start_new_session=True
+    )
+    pids = repository.parent / "pids"
+    wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert not [pid for pid in pids.read_text().split() if Path("/proc", pid).exists()]
+    assert left(repository) == set()
+
+
 def test_what_a_kill_left_behind_is_cleared(repository):
     (repository / ".venv.new.1" / "bin").mkdir(parents=True)
     assert run(repository, "cpu").returncode == 0
