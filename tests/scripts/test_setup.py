@@ -13,6 +13,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOCKS = ["requirements.txt", "requirements-cpu.txt", "requirements-flash-attn.txt"]
 
+pytestmark = pytest.mark.timeout(300)  # a second each, but dozens of small processes on what may be a busy machine
+
 FAKE_UV = f"""#!/usr/bin/env bash
 echo "$*" >>"$UV_LOG"
 case "$1 $2" in
@@ -76,11 +78,9 @@ def test_second_run_does_nothing(repository):
     assert first.returncode == 0, first.stderr
     made = calls(repository)
     assert any("requirements-cpu.txt" in call and "--require-hashes" in call for call in made)
-    started = time.monotonic()
     assert run(repository, "cpu").returncode == 0
     assert run(repository).returncode == 0
     assert calls(repository) == made
-    assert time.monotonic() - started < 10
     assert left(repository) == {".venv"}
 
 
