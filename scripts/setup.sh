@@ -134,7 +134,7 @@ for name in sys.argv[1:]:
 }
 
 clean_up() {
-    [ ${#jobs[@]} = 0 ] || kill "${jobs[@]}" 2>/dev/null || true # Ctrl-C does not reach what runs in the background
+    [ ${#jobs[@]} = 0 ] || kill "${jobs[@]}" 2>/dev/null || true # a signal to this script alone did not reach them
     wait
     rm -rf "$work" "$new"
 }
