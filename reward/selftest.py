@@ -41,8 +41,9 @@ def selftest(config: Any, tokenizer: Any) -> dict[str, float]:
     from verl.trainer.ppo.reward import load_reward_manager
 
     manager = load_reward_manager(config, tokenizer)
-    kwargs = config.reward.get("reward_kwargs", None)
-    settings = RewardSettings.from_kwargs(OmegaConf.to_container(kwargs, resolve=True) if kwargs else None)
+    kwargs: Any = config.reward.get("reward_kwargs", None)
+    plain: Any = OmegaConf.to_container(kwargs, resolve=True) if kwargs else None
+    settings = RewardSettings.from_kwargs(plain)
     limit = settings.max_resp_len or config.data.max_response_length
     token = tokenizer.encode("x", add_special_tokens=False)[:1]
     scores = [manager.loop.run_until_complete(_score(manager, token * length)) for length in (1, limit)]

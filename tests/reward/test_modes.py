@@ -52,6 +52,21 @@ def test_tutorial_agrees_with_a_second_reading_on_every_public_case(public_cases
         assert got == other_tutorial(case["response"], case["gold"]), case["id"]
 
 
+@pytest.mark.parametrize(
+    ("response", "gold", "right"),
+    [
+        ("Answer: \\$1,234", "1234", True),
+        ("answer: n = \\boxed{34}", "34.0", True),
+        ("Answer: \\text{3 4}", "34", True),
+        ("Answer: 5\nAnswer: 34 ", "34", True),
+        ("Answer: 34.", "34", False),
+        ("\\boxed{34}", "34", False),
+    ],
+)
+def test_tutorial_examples(response, gold, right):
+    assert tutorial(response, gold)[0] is right
+
+
 @given(st.text(alphabet="Answer: $\\{}=34,.xtboed\n", max_size=60), st.sampled_from(["34", "34.0", "x", "3,4", "-4"]))
 def test_tutorial_agrees_with_a_second_reading_on_noise(text, gold):
     assert tutorial("answer: " + text, gold)[0] == other_tutorial("answer: " + text, gold)

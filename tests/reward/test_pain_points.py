@@ -76,6 +76,7 @@ def test_20_placeholders_and_sentinels():
     assert (verdict.correct, verdict.pred, verdict.parse_status) == (False, None, "bad_gold")
     assert grade("no answer", "34").pred is None
     assert grade("Answer: 34\n\nAnswer: $Answer", "34").correct
+    assert grade('Answer: 34\nI wrote "Answer: $Answer" as the last line, as asked.', "34").correct
     echoed = 'Answer: 34\nRemember to put your answer on its own line after "Answer:".'
     assert grade(echoed, "34").correct
 

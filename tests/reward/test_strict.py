@@ -82,6 +82,20 @@ def test_a_prompt_that_opens_the_thought():
     assert grade("maybe</think>Answer: 34", "34", thought_open=True).correct
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("34", "equal"),
+        ("35", "differs"),
+        ("maybe 34", "hedged"),
+        ("34, 35", "several_candidates"),
+        ("$\\frac{", "malformed"),
+    ],
+)
+def test_reasons(answer, reason):
+    assert grade(f"Answer: {answer}", "34").reason == reason
+
+
 def test_pred_is_one_spelling_for_equal_numbers():
     assert {grade(f"Answer: {text}", "1").pred for text in ("0.5", "1/2", r"$\frac{1}{2}$", r"\frac{2}{4}")} == {"1/2"}
     assert grade("nothing", "1").pred is None

@@ -47,8 +47,8 @@ def test_a_late_worker_is_killed_and_replaced(pool):
     begin = time.monotonic()
     equal, _, note = pool.compare("equal", SLOW, r"\sqrt{7}+\frac{1}{3}", 0.5)
     assert (equal, note) == (False, "timeout")
-    assert time.monotonic() - begin < 5
-    assert wait_gone(first, 5)
+    assert time.monotonic() - begin < 60  # 0.5 s on an idle machine; without the kill, minutes
+    assert gone(first)  # killed and reaped by the call itself, before the worker's own alarm
     assert pool.compare("equal", r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}", 10.0)[0] is True
     assert pool.pids() != [first]
     assert pool.counts["timeout"] == 1
