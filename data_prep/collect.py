@@ -8,10 +8,11 @@ from data_prep.answers import canonical
 from data_prep.decontaminate import Contamination
 from data_prep.dedup import Dedup
 from data_prep.errors import DataError
+from data_prep.files import CHUNK, Chunk
 from data_prep.grouping import FirstSeen
 from data_prep.options import Options
 from data_prep.parts import Part
-from data_prep.readers import CHUNK, Chunk, read_chunks
+from data_prep.readers import read_chunks
 from data_prep.records import Record, messages
 from data_prep.report import Report
 from data_prep.sources.base import Parsed, Source

@@ -15,7 +15,9 @@ from data_prep.answers import kind_of
 from data_prep.card import read_card
 from data_prep.decontaminate import problem_of
 from data_prep.errors import DataError
-from data_prep.readers import check_file, open_parquet, read_chunks
+from data_prep.files import check_file
+from data_prep.parquet_rows import open_parquet
+from data_prep.readers import read_chunks
 from data_prep.text import digest
 
 SAMPLES = 5

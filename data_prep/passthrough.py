@@ -7,9 +7,11 @@ import pyarrow.parquet as pq
 
 from data_prep.answers import canonical
 from data_prep.errors import DataError
+from data_prep.files import check_columns
 from data_prep.grouping import FirstSeen
+from data_prep.parquet_rows import open_parquet, parquet_batches
 from data_prep.parts import Part
-from data_prep.readers import check_columns, open_parquet, parquet_batches, read_chunks
+from data_prep.readers import read_chunks
 from data_prep.schema import COLUMNS
 from data_prep.sources.base import Source
 from data_prep.writer import writing

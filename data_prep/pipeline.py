@@ -1,18 +1,13 @@
 """A whole preparation: parts to records to parquet files with cards, all of them or none."""
 
-import platform
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any
 
-import numpy
-import pyarrow
 from tqdm import tqdm
 
 from data_prep import card
+from data_prep.card_content import Output, card_content
 from data_prep.collect import Collector
 from data_prep.decontaminate import Contamination, evaluation_problems
 from data_prep.errors import DataError
@@ -25,24 +20,10 @@ from data_prep.sources import REGISTRY
 from data_prep.sources.base import Source
 from data_prep.spool import Spool
 from data_prep.text import digest, holdout_rank
-from data_prep.tokens import TokenCounter, statistics
+from data_prep.tokens import TokenCounter
 from data_prep.writer import AtomicFiles, RowWriter, atomic_files
 
-VERSION = "1"  # of the rules that decide about rows; a change of them is a change of the data
 CONFLICTS_SHOWN = 20
-
-
-@dataclass
-class Output:
-    """One parquet file of a preparation."""
-
-    path: Path
-    temporary: Path
-    split: str
-    part: Part
-    report: Report
-    rows: int = 0
-    lengths: array = field(default_factory=lambda: array("L"))
 
 
 def prepare(options: Options, registry: Mapping[str, Callable[[Options], Source]] = REGISTRY) -> list[Path]:
@@ -61,7 +42,7 @@ def prepare(options: Options, registry: Mapping[str, Callable[[Options], Source]
         )
         written = {output.path.name: output.rows for output in outputs}
         for output in outputs:
-            content = _card(options, source, output, written)
+            content = card_content(options, source, output, written)
             files.text(card.card_path(output.path), card.dump(content))
         files.commit()
     return [output.path for output in outputs]
@@ -163,59 +144,3 @@ def _copied(options: Options, source: Source, parts: list[Part], files: AtomicFi
         output.rows = output.report.rows_in = copy_rows(source, part, output.temporary, output.path)
         outputs.append(output)
     return outputs
-
-
-def _card(options: Options, source: Source, output: Output, written: dict[str, int]) -> dict[str, Any]:
-    report = output.report
-    inputs = [{"name": path.name, "sha256": card.sha256_of(path)} for path in output.part.paths]
-    pinned = _pinned(source, output.part, inputs)
-    return {
-        "file": output.path.name,
-        "sha256": card.sha256_of(output.temporary),
-        "rows": output.rows,
-        "split": output.split,
-        "source": {
-            "name": options.source,
-            "repo": None if options.input else source.repo,
-            "revision": output.part.revision,
-            "inputs": inputs,
-            "pinned": pinned,
-        },
-        "counts": {
-            "rows_in": report.rows_in,
-            "dropped": dict(sorted(report.dropped.items())),
-            "written": written,
-        },
-        "listed": report.listed,
-        "warnings": _warnings(output, pinned, options.train_batch_size),
-        "recovered_from": dict(sorted(report.recovered.items())),
-        "tokens": statistics(output.lengths),
-        "rollout_steps": card.rollout_steps(output.rows, report.rows_in, options.train_batch_size),
-        "options": options.stated(),
-        "versions": {
-            "data_prep": VERSION,
-            "python": platform.python_version(),
-            "pyarrow": pyarrow.__version__,
-            "numpy": numpy.__version__,
-        },
-    }
-
-
-def _pinned(source: Source, part: Part, inputs: list[dict[str, str]]) -> bool | None:
-    """Tell whether the inputs are the file that the source pins by its SHA-256; None when it pins none."""
-    wanted = source.pinned.get(part.split)
-    return None if wanted is None else [found["sha256"] for found in inputs] == [wanted]
-
-
-def _warnings(output: Output, pinned: bool | None, batch: int) -> list[str]:
-    """Return what a user should look at before training."""
-    report, part, found = output.report, output.part, []
-    if report.listed.get("gives_away_answer"):
-        found.append(f"{len(report.listed['gives_away_answer'])} problems hold a sentence with their own answer")
-    if pinned is False:
-        found.append("the input is not the published file that this source pins; compare its golds")
-    if part.stop is not None and part.start + report.rows_in < part.stop:
-        found.append(f"rows {part.start}:{part.stop} were asked for, the source ends at {part.start + report.rows_in}")
-    if output.split == "train" and output.rows < batch:
-        found.append(f"{output.rows} rows are less than one batch of {batch} prompts; verl stops on that")
-    return found

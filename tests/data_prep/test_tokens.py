@@ -4,7 +4,8 @@ import pytest
 
 from tests.data_prep.conftest import PREFIX, SUFFIX, card_of, rows_of, shared, write_jsonl, zhuzilin
 
-pytestmark = pytest.mark.e2e  # transformers and verl import torch, which takes longer than a fast test may
+# transformers and verl import torch, which takes longer than a fast test may.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
