@@ -175,8 +175,12 @@ class DynamicSampler(ReplayBuffer):
         self._clear_groups(TRAIN, rejected)
 
     def _read_samples(self, pending: set[str]) -> None:
-        """Fetch the grades of samples that have arrived since the last look."""
-        keys = [key for key in self.partitions[TRAIN] if key not in self._samples and uid_of(key) in pending]
+        """Fetch the grades of samples that have arrived since the last look.
+
+        A key is listed before its data can be read; TransferQueue sets its tags once it can.
+        """
+        fresh = {key: tag for key, tag in self.partitions[TRAIN].items() if key not in self._samples and tag}
+        keys = [key for key in fresh if uid_of(key) in pending]
         if not keys:
             return
         data = tq.kv_batch_get(keys=keys, partition_id=TRAIN, select_fields=["extra_fields"])
@@ -247,12 +251,13 @@ class DynamicSampler(ReplayBuffer):
         self._clear_dead()
 
     def _clear_dead(self) -> None:
-        """A given-up prompt delivers late, and its last status re-creates its key: clear whatever shows up of it."""
+        """A given-up prompt delivers late, and its last status re-creates its key: clear it once it no longer runs."""
         if not self._dead:
             return
         ended = self.finished_keys[TRAIN] | self.failure_keys[TRAIN]
-        late = {uid_of(key) for key in self.partitions[TRAIN]} | ended
-        self._clear_groups(TRAIN, late & self._dead)
+        seen = {uid_of(key) for key in self.partitions[TRAIN]} | ended
+        in_flight = self.pending_keys[TRAIN] | self.running_keys[TRAIN]
+        self._clear_groups(TRAIN, (seen & self._dead) - in_flight)
 
 
 def _share(samples: Mapping[str, Mapping[str, Any]], name: str) -> float:

@@ -63,6 +63,8 @@ class FakeEngine:
 
     def finish(self, uid):
         self.running.remove(uid)
+        for other in self.running:  # TransferQueue lists a key, without tags, before its data can be read
+            self.items["train"].setdefault(f"{other}_0_0", {})
         outcome = self.script[uid]
         for i, acc in enumerate([] if outcome in (FAILED, STUCK) else outcome):
             self.items["train"][f"{uid}_{i}_0"] = {"status": "success", "response_len": 10 + i, "global_steps": 1}
@@ -75,6 +77,8 @@ class FakeEngine:
         return {name: dict(items) for name, items in self.items.items()}
 
     def kv_batch_get(self, keys, partition_id, select_fields=None):
+        if any(not self.items[partition_id][key] for key in keys):
+            raise ValueError("Some fields are not ready in all the requested keys!")
         return {"extra_fields": [{"reward_extra_info": self.info[key]} for key in keys]}
 
     def kv_batch_put(self, keys, partition_id, tags, fields=None):
