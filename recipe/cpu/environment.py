@@ -11,6 +11,7 @@ def cpu_environment(devices: int) -> dict[str, str]:
     threads = max(1, (os.cpu_count() or 1) // max(1, devices))
     defaults = {
         "OMP_NUM_THREADS": str(threads),  # Ray would set 1 in every actor
+        "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: a dozen processes share the cores
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "GLOO_SOCKET_IFNAME": "lo",
