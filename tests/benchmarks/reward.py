@@ -1,7 +1,7 @@
 """Cost of grading: ours, verl's math_dapo and math-verify on the same texts. ``python -m tests.benchmarks.reward``.
 
 Prints tables, then one JSON line. Times are CPU time of the calling thread, medians per call, so a busy machine counts
-for little. Responses differ from call to call; our caches of golds and answers are warm in later rounds, as in training,
+for little. Responses differ from call to call; our caches of golds and answers are warm in later rounds, as in training
 where a gold comes back for every sample of its group. A 20,000-token response is about 70,000 characters.
 """
 
