@@ -226,6 +226,13 @@ class DynamicSampler(ReplayBuffer):
         metrics["sampling/parse_fail_share"] = _share(self._samples, "parse_fail")
         metrics["sampling/reward_error_share"] = _share(self._samples, "reward_error")
         metrics["sampling/verl_disagrees_share"] = _share(self._samples, "verl_disagrees")
+        metrics["sampling/bad_gold_share"] = _share(self._samples, "bad_gold")
+        if metrics["sampling/reward_error_share"] > self.settings.max_reward_error_share:
+            raise RuntimeError(
+                f"grading raised on {metrics['sampling/reward_error_share']:.0%} of the step's samples, more than "
+                f"sampler_kwargs.max_reward_error_share={self.settings.max_reward_error_share}: the reward is broken "
+                "and training on would teach noise. The reward workers' log has the errors"
+            )
         metrics["sampling/epochs_consumed"] = self.prompts_fetched / self.rows
         metrics["sampling/step_skipped"] = float(self.step_skipped)
         if self.history is not None:

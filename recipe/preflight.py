@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 from omegaconf import DictConfig
 
+from reward.gold import check_parquet
+
 _GB = 1e9
 _CPU_MEMORY_GB = 8.0  # peak of the tiny recipe over all processes, measured, rounded up
 _CPU_DISK_GB = 2.0
@@ -34,6 +36,11 @@ def _data_files(config: DictConfig) -> Iterator[str]:
         for path in [value] if isinstance(value, str) else value:
             if not Path(path).expanduser().is_file():
                 yield f"data.{key}={path} is missing: write it with python -m data_prep.prepare, or name another file"
+                continue
+            try:
+                check_parquet(str(Path(path).expanduser()))
+            except (ValueError, OSError) as error:  # a bad gold, or no parquet at all
+                yield f"data.{key}: {error}"
 
 
 def check_model(config: DictConfig) -> list[str]:

@@ -36,6 +36,7 @@ class SamplerSettings:
     poll_interval_s: float
     surplus: str
     history: dict[str, Any] | None
+    max_reward_error_share: float
     trace_dir: str | None
 
     @classmethod
@@ -46,7 +47,7 @@ class SamplerSettings:
             ValueError: a key is missing, unknown or out of range.
         """
         known = {"filter", "reward_is_shaped", "bounds", "max_in_flight", "poll_interval_s", "trace_dir"}
-        known |= {"group_size", "train_batch_size", "surplus", "history"}
+        known |= {"group_size", "train_batch_size", "surplus", "history", "max_reward_error_share"}
         if set(kwargs) != known:
             missing, unknown = sorted(known - set(kwargs)), sorted(set(kwargs) - known)
             raise ValueError(f"trainer.v1.sampler.sampler_kwargs: missing keys {missing}, unknown keys {unknown}")
@@ -63,6 +64,7 @@ class SamplerSettings:
             poll_interval_s=kwargs["poll_interval_s"],
             surplus=kwargs["surplus"],
             history=_history(kwargs["history"]),
+            max_reward_error_share=kwargs["max_reward_error_share"],
             trace_dir=kwargs["trace_dir"],
         )
 

@@ -1,6 +1,7 @@
 """verl's synchronous trainer with the sampler in charge of dispatch and of its own state; verl's loop is not copied."""
 
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe.checkpoints import latest_complete, read_state, write_state
+from reward.selftest import selftest
+
+logger = logging.getLogger(__name__)
 
 TRAINER_MODE = "dapo"
 CARRIED_FILE = "carried_groups.pt"
@@ -33,6 +37,12 @@ class DAPOTrainer(PPOTrainerSync):
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
         self.replay_buffer.rows = len(self.train_dataset)
+
+    def _init_tokenizer(self) -> None:
+        """Load the tokenizer, then see the reward manager pay what the configuration promises."""
+        super()._init_tokenizer()
+        scores = selftest(self.config, self.tokenizer)
+        logger.warning("reward self-test: short response %(short)s, at-limit response %(at_limit)s", scores)
 
     def _setup(self) -> None:
         self.replay_buffer.abort_in_flight = self._abort_in_flight

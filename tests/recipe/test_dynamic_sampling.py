@@ -36,6 +36,7 @@ class FakeEngine:
         self.sleep_s = sleep_s
         self.numbers = itertools.count()
         self.aborted = False
+        self.reward_error = 0.0
 
     # the trainer's side
     def refill(self, count):
@@ -69,6 +70,7 @@ class FakeEngine:
         for i, acc in enumerate([] if outcome in (FAILED, STUCK) else outcome):
             self.items["train"][f"{uid}_{i}_0"] = {"status": "success", "response_len": 10 + i, "global_steps": 1}
             self.info[f"{uid}_{i}_0"] = {"acc": acc, "score": 2 * acc - 1, "overlong_reward": 0.0, "truncated": 0.0}
+            self.info[f"{uid}_{i}_0"]["reward_error"] = self.reward_error
         tag = self.items["train"].setdefault(uid, {})
         tag["status"] = "failure" if outcome == FAILED else "finished"
 
@@ -279,6 +281,18 @@ def test_reward_without_acc_is_refused_by_name():
     }
     with pytest.raises(ValueError, match="returned no `acc`"):
         sample(engine)
+
+
+def test_broken_reward_stops_the_run_and_a_few_errors_do_not():
+    engine = FakeEngine(itertools.repeat(MIXED))
+    make(engine)
+    engine.reward_error = 1.0
+    with pytest.raises(RuntimeError, match="grading raised on 100% of the step's samples"):
+        sample(engine)
+    engine = FakeEngine(itertools.repeat(MIXED))
+    make(engine, key("max_reward_error_share=1"))
+    engine.reward_error = 1.0
+    assert sample(engine)[1]["sampling/reward_error_share"] == 1.0
 
 
 def test_unknown_sampler_key_is_refused():

@@ -1,5 +1,7 @@
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recipe import preflight
@@ -48,6 +50,17 @@ def test_missing_inputs_are_named(tmp_path):
         "data.val_files",
         "actor_rollout_ref.model.path",
     ]
+
+
+def test_bad_gold_is_named_with_file_row_and_value(tmp_path):
+    good, bad, broken = tmp_path / "good.parquet", tmp_path / "bad.parquet", tmp_path / "broken.parquet"
+    pq.write_table(pa.Table.from_pylist([{"reward_model": {"ground_truth": "34"}}]), good)
+    pq.write_table(pa.Table.from_pylist([{"reward_model": {"ground_truth": g}} for g in ("1", "")]), bad)
+    broken.write_text("no parquet")
+    found = check_inputs(compose([f"data.train_files=[{good},{bad}]", f"data.val_files={broken}"]))
+    assert [p.split(":")[0] for p in found[:2]] == ["data.train_files", "data.val_files"]
+    assert str(bad) in found[0]
+    assert "1" in found[0]
 
 
 def test_folder_that_is_no_model(tmp_path):
