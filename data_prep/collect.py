@@ -76,7 +76,7 @@ class Collector:
 
     def _keep(self, record: Record, path: Path | None, report: Report) -> bool:
         english = self.options.lang == "all" or is_english(record.problem)
-        reason = self.dedup.reason(record, f"{path.name if path else 'generated'} row {record.source_index}", english)
+        reason = self.dedup.reason(record, path.name if path else "generated", english)
         if reason is None and not english:
             reason = "language"
         if reason is None and self.contamination:
