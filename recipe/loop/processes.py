@@ -14,7 +14,7 @@ import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
-_SEGMENTS = ("psm_*", "verl_weights_*", "sem.mp-*", "rl-colocate-*")
+_SEGMENTS = ("psm_*", "verl_weights_*", "sem.mp-*")
 
 
 class PhaseFailed(RuntimeError):
@@ -61,12 +61,11 @@ def remove_segments(since: float) -> list[str]:
     candidates = [
         path
         for pattern in _SEGMENTS
-        for folder in (Path("/dev/shm"), Path("/tmp"))
-        for path in folder.glob(pattern)
+        for path in Path("/dev/shm").glob(pattern)
         if path.stat().st_mtime >= since and path.stat().st_uid == os.getuid()
     ]
-    mapped = _mapped_files() if candidates else set()
-    removed = [path for path in candidates if str(path) not in mapped]
+    mapped = _mapped_inodes() if candidates else set()
+    removed = [path for path in candidates if path.stat().st_ino not in mapped]
     for path in removed:
         path.unlink(missing_ok=True)
     return [path.name for path in removed]
@@ -162,13 +161,12 @@ def _pss(pid: int) -> int:
     return 0
 
 
-def _mapped_files() -> set[str]:
-    mapped: set[str] = set()
+def _mapped_inodes() -> set[int]:
+    """Inodes that some process maps; a name would not do, since semaphores are mapped before they get theirs."""
+    inodes: set[int] = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
-            mapped.update(
-                line.split(maxsplit=5)[5].strip() for line in maps.read_text().splitlines() if line.count("/")
-            )
-        except (OSError, IndexError):
+            inodes.update(int(line.split(maxsplit=5)[4]) for line in maps.read_text().splitlines())
+        except OSError:  # the process has ended
             continue
-    return mapped
+    return inodes

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from recipe.compose import compose
 from recipe.loop.phases import Phase, Record, phases
+from recipe.loop.processes import remove_segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
 
 ROOT = Path(__file__).parents[2]
@@ -135,6 +137,19 @@ def test_detached_grandchildren_end_with_the_phase(tmp_path):
     assert "failed: ended with status 3" in output
     assert "boom" in output
     assert sleepers(mark) == []
+
+
+def test_segments_in_use_stay_and_abandoned_ones_go():
+    since = time.time() - 1
+    used = multiprocessing.get_context("spawn").Semaphore()  # mapped before it gets its name
+    name = used._semlock.name.replace("/", "sem.")
+    abandoned = Path("/dev/shm/psm_abandoned" + str(os.getpid()))
+    abandoned.write_bytes(b"x")
+    removed = remove_segments(since)
+    assert abandoned.name in removed
+    assert not abandoned.exists()
+    assert name not in removed
+    assert Path("/dev/shm", name).exists()
 
 
 def test_interrupt_ends_everything(tmp_path):
