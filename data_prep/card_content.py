@@ -32,10 +32,20 @@ class Output:
     lengths: array = field(default_factory=lambda: array("L"))
 
 
-def card_content(options: Options, source: Source, output: Output, written: dict[str, int]) -> dict[str, Any]:
-    """Return the card of `output`; `written` has the rows of every file of the preparation by name."""
+def card_content(
+    options: Options, source: Source, output: Output, hashes: list[tuple[str, str]], written: dict[str, int]
+) -> dict[str, Any]:
+    """Return the card of an output.
+
+    Args:
+        options: those of the preparation.
+        source: what the rows are of.
+        output: its rows are written.
+        hashes: name and SHA-256 of each input file.
+        written: the rows of every file of the preparation, by name.
+    """
     report = output.report
-    inputs = [{"name": path.name, "sha256": sha256_of(path)} for path in output.part.paths]
+    inputs = [{"name": name, "sha256": sha256} for name, sha256 in hashes]
     pinned = _pinned(source, output.part, inputs)
     return {
         "file": output.path.name,

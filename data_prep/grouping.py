@@ -25,7 +25,8 @@ class FirstSeen:
 
     def positions(self, batch: pa.RecordBatch) -> np.ndarray:
         """Return the positions, ascending, of the rows of `batch` that equal no earlier row in all of its columns."""
-        keys = _weighted([_hash(column) for column in batch.columns])
+        rows = (batch.num_rows, 2)
+        keys = np.ascontiguousarray(np.broadcast_to(_weighted([_hash(column) for column in batch.columns]), rows))
         blocks = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(keys), [None, pa.py_buffer(keys)])
         encoded = blocks.dictionary_encode()
         order = encoded.indices.to_numpy()  # counts up whenever a key is new to the batch
@@ -39,7 +40,7 @@ class FirstSeen:
 
 
 def _hash(array: pa.Array) -> np.ndarray:
-    """Return the hash of each value of an array, as uint64 of shape (rows, 2)."""
+    """Return the hash of each value of an array, as uint64 of shape (rows, 2), or (1, 2) when all values are equal."""
     kind = array.type
     if pa.types.is_struct(kind):
         total = _weighted([_hash(child) for child in array.flatten()])
@@ -49,13 +50,16 @@ def _hash(array: pa.Array) -> np.ndarray:
         return _hash_leaf(array)
     if array.null_count:
         total = np.where(array.is_null().to_numpy(zero_copy_only=False)[:, None], _MISSING, total)
-    return np.ascontiguousarray(total)
+    return total
 
 
 def _hash_lists(array: pa.Array) -> np.ndarray:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
-    ends = np.cumsum(lengths)
     values = _hash(array.flatten())
+    if (lengths == 1).all():  # what the general case below comes to, for the usual prompt of one message
+        return values * _weight(np.zeros(1, dtype=np.uint64)) + _LENGTH
+    ends = np.cumsum(lengths)
+    values = np.broadcast_to(values, (int(ends[-1]), 2))
     place = (np.arange(len(values)) - np.repeat(ends - lengths, lengths)).astype(np.uint64)
     sums = np.zeros((len(values) + 1, 2), dtype=np.uint64)
     np.cumsum(values * _weight(place), axis=0, out=sums[1:])
@@ -65,6 +69,8 @@ def _hash_lists(array: pa.Array) -> np.ndarray:
 def _hash_leaf(array: pa.Array) -> np.ndarray:
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     values = encoded.dictionary
+    if len(values) == 1 and not encoded.null_count:
+        return _digests(values)
     codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
     used = np.unique(codes) if len(values) > len(codes) else np.arange(len(values) + 1)
     table = np.empty((len(values) + 1, 2), dtype=np.uint64)
@@ -81,9 +87,9 @@ def _weight(place: np.ndarray) -> np.ndarray:
 
 def _weighted(parts: Sequence[np.ndarray]) -> np.ndarray:
     factors = _weight(np.arange(len(parts), dtype=np.uint64))
-    total = np.zeros_like(parts[0])
+    total = np.zeros((1, 2), dtype=np.uint64)
     for part, factor in zip(parts, factors, strict=True):
-        total += part * factor
+        total = total + part * factor
     return total
 
 

@@ -11,7 +11,7 @@ from data_prep.errors import DataError
 from data_prep.files import CHUNK, Chunk, Row, check_columns
 from data_prep.grouping import FirstSeen
 
-BATCH = 131_072  # rows that are looked at together
+BATCH = 262_144  # rows that are looked at together
 
 
 def open_parquet(path: Path, dictionaries: bool = True) -> pq.ParquetFile:

@@ -1,6 +1,7 @@
 """A whole preparation: parts to records to parquet files with cards, all of them or none."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from heapq import nsmallest
 from pathlib import Path
 
@@ -36,13 +37,16 @@ def prepare(options: Options, registry: Mapping[str, Callable[[Options], Source]
         raise DataError(f"source={options.source!r} is unknown", remedy=f"Use one of {', '.join(registry)}")
     source = registry[options.source](options)
     parts = resolve(options, source)
-    with atomic_files() as files:
+    with atomic_files() as files, ThreadPoolExecutor(1) as pool:
+        paths = dict.fromkeys(path for part in parts for path in part.paths)
+        hashes = {path: pool.submit(card.sha256_of, path) for path in paths if path.is_file()}  # beside the main work
         outputs = (
             _copied(options, source, parts, files) if options.keep_repeats else _made(options, source, parts, files)
         )
         written = {output.path.name: output.rows for output in outputs}
         for output in outputs:
-            content = card_content(options, source, output, written)
+            inputs = [(path.name, hashes[path].result()) for path in output.part.paths]
+            content = card_content(options, source, output, inputs, written)
             files.text(card.card_path(output.path), card.dump(content))
         files.commit()
     return [output.path for output in outputs]

@@ -53,5 +53,7 @@ def _latin_or_greek(letter: str) -> bool:
 
 def gives_away(problem: str, answer: str) -> bool:
     """Tell whether the problem holds its own answer in a sentence: `the answer is 33`, `Answer: 33`, `\\boxed{33}`."""
+    if not any(word in problem.lower() for word in ("answer", "boxed", "\u7b54\u6848")):
+        return False  # what every match begins with; ten times as fast as the search
     ends = (found.end() for found in _ANSWER_SENTENCE.finditer(problem))
     return any(problem.startswith(answer, i) and not _GOES_ON.match(problem, i + len(answer)) for i in ends)

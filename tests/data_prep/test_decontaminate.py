@@ -6,6 +6,7 @@ from data_prep.decontaminate import Contamination, evaluation_problems, words
 from data_prep.errors import DataError
 from tests.data_prep.conftest import dapo_row, write_jsonl, write_parquet
 
+MASKED = "contaminated_13gram"
 EVAL = "Find the largest possible real part of (75+117i)z+(96+144i)/z where z is a complex number with |z|=4."
 
 
@@ -17,6 +18,8 @@ EVAL = "Find the largest possible real part of (75+117i)z+(96+144i)/z where z is
         (EVAL.replace("(", "\\left(").replace("left", ""), "contaminated_exact"),
         ("Please do this. " + EVAL + " Thanks.", "contaminated_13gram"),
         (EVAL.replace("75", "7").replace("117", "11"), "contaminated_13gram"),
+        # Every number is another one, so that no 13 words in a row are equal as they stand.
+        ("Find the largest possible real part of (7+1i)z+(9+4i)/z where z is a complex number with |z|=5.", MASKED),
         ("Find the largest possible real part of z.", None),
         ("12+34=?", None),
     ],

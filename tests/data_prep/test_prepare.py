@@ -77,6 +77,7 @@ def test_conflicts_go_as_told(policy, kept, dropped, run, out, tmp_path):
 
 def test_the_raw_problem_column_wins_and_templates_are_applied_to_it(run, out, tmp_path):
     rows = [dapo_row("What?", "1", raw=True), dapo_row("Who?", "2", raw=True)]
+    rows[0]["prompt"][0]["content"] = "Think hard about this, in a wrap that nobody knows: What? Good luck."
     source = write_parquet(tmp_path / "in.parquet", rows)
     run("dapo_math_17k", "--input", source, "--template", "boxed", "--name", "b")
     run("dapo_math_17k", "--input", source, "--template", "none", "--name", "n")
