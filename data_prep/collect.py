@@ -40,8 +40,12 @@ class Collector:
         for path, chunk in self._chunks(part):
             report.rows_in += len(chunk.rows) + chunk.copies
             report.drop("duplicate", count=chunk.copies)
-            parsed = (self._parse(path, number, row, report) for number, row in chunk.rows)
-            kept = [record for record in parsed if record and self._keep(record, path, report)]
+            kept = []
+            for number, row in chunk.rows:
+                record, template = self._parse(path, number, row, report) or (None, "")
+                if record and self._keep(record, path, report):
+                    report.recovered[template] += 1
+                    kept.append(record)
             yield self._measured(kept, report)
         if report.rows_in == 0:
             raise DataError(f"rows {part.start}:{part.stop} hold no row", file=part.paths[0] if part.paths else None)
@@ -55,7 +59,7 @@ class Collector:
             chunks = read_chunks(path, columns, optional, start=part.start, stop=part.stop, seen=self.seen)
             yield from ((path, chunk) for chunk in chunks)
 
-    def _parse(self, path: Path | None, number: int, row: dict, report: Report) -> Record | None:
+    def _parse(self, path: Path | None, number: int, row: dict, report: Report) -> tuple[Record, str] | None:
         try:
             parsed = self.source.parse(row) if self.source.parse else Parsed(*row["pair"])
             answer = canonical(parsed.answer, self.source.answers, self.source.answer_column)
@@ -64,8 +68,7 @@ class Collector:
                 raise error.at(path, number) from error
             report.drop("bad_row", {"source_index": number, "column": error.column, "problem": error.problem})
             return None
-        report.recovered[parsed.template] += 1
-        return Record(
+        record = Record(
             problem=parsed.problem,
             answer=answer,
             source_index=number,
@@ -73,6 +76,7 @@ class Collector:
             ability=parsed.ability or "MATH",
             style=parsed.style or self.source.style,
         )
+        return record, parsed.template
 
     def _keep(self, record: Record, path: Path | None, report: Report) -> bool:
         english = self.options.lang == "all" or is_english(record.problem)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import islice
+from sys import intern
 from typing import NamedTuple
 
 from data_prep.records import Record
@@ -35,7 +36,7 @@ class Dedup:
         key = digest(record.problem)
         seen = self.first.get(key)
         if seen is None:
-            self.first[key] = Seen(record.answer, file, record.source_index)
+            self.first[key] = Seen(intern(record.answer), file, record.source_index)
             return None
         if seen.answer == record.answer or not wanted:
             return "duplicate"

@@ -82,10 +82,7 @@ def describe(path: Path) -> Iterator[str]:
     if path.suffix == ".parquet":
         yield f"schema of {path}:"
         yield from (
-            f"  {line}"
-            for line in open_parquet(path, dictionaries=False)
-            .schema_arrow.to_string(show_schema_metadata=False)
-            .splitlines()
+            f"  {line}" for line in open_parquet(path).schema_arrow.to_string(show_schema_metadata=False).splitlines()
         )
     found = look(path)
     yield f"rows: {found.rows}, distinct problems: {len(found.answers)}, repeated: {found.rows - len(found.answers)}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,16 @@ from data_prep.errors import DataError
 from data_prep.files import CHUNK, Chunk, Row, check_columns
 from data_prep.grouping import FirstSeen
 
-BATCH = 262_144  # rows that are looked at together
+BATCH = 262_144  # rows that are looked at together in a file of copies, where a batch is small in memory
+SMALL_BATCH = 16_384  # in any other file
+PEEK = 65_536  # rows that tell which of the two a file is
 
 
-def open_parquet(path: Path, dictionaries: bool = True) -> pq.ParquetFile:
-    """Open a parquet file for streaming, strings as dictionaries.
+def open_parquet(path: Path, dictionaries: bool = False) -> pq.ParquetFile:
+    """Open a parquet file for streaming; strings as dictionaries where asked for.
+
+    A dictionary holds every distinct string of a row group, whatever the size of the batches: small for a file of
+    copies, the whole file for one of different rows.
 
     Raises:
         DataError: it is not a whole parquet file.
@@ -43,12 +49,29 @@ def parquet_chunks(
         raise DataError("has no rows", file=path)
     if not wanted:
         raise DataError(f"has none of the columns {', '.join(optional)}; there are {names}", file=path)
-    for first, batch in parquet_batches(path, file, wanted, start, stop):
+    copies = seen is not None and _repeats(path, file, wanted)
+    seen, size = (seen, BATCH) if copies else (None, SMALL_BATCH)
+    for first, batch in parquet_batches(path, open_parquet(path, copies), wanted, start, stop, size):
         positions = range(batch.num_rows) if seen is None else seen.positions(batch).tolist()
         yield Chunk(copies=batch.num_rows - len(positions))
         for i in range(0, len(positions), CHUNK):
             part = positions[i : i + CHUNK]
             yield Chunk(list(zip((first + p for p in part), _to_rows(path, batch, first, part), strict=True)))
+
+
+def _repeats(path: Path, file: pq.ParquetFile, columns: list[str]) -> bool:
+    """Tell whether at least half of the first rows are copies of others, so that looking for copies pays."""
+    with _damage(path, 0):
+        batch = next(file.iter_batches(batch_size=PEEK, columns=columns))
+    return 2 * len(FirstSeen().positions(batch)) <= batch.num_rows
+
+
+@contextmanager
+def _damage(path: Path, row: int) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"is damaged from here on ({error})", file=path, row=row) from error
 
 
 def _has_path(file: pq.ParquetFile, name: str) -> bool:
@@ -57,20 +80,23 @@ def _has_path(file: pq.ParquetFile, name: str) -> bool:
 
 
 def parquet_batches(
-    path: Path, file: pq.ParquetFile, columns: Sequence[str], start: int = 0, stop: int | None = None
+    path: Path,
+    file: pq.ParquetFile,
+    columns: Sequence[str],
+    start: int = 0,
+    stop: int | None = None,
+    size: int = SMALL_BATCH,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield `(number of its first row, batch)` for the rows `start` to `stop`.
+    """Yield `(number of its first row, batch)` for the rows `start` to `stop`, `size` rows or fewer a batch.
 
     Raises:
         DataError: the file breaks off or is damaged; names the row up to which it could be read.
     """
     first = 0
-    batches = _ahead(file.iter_batches(batch_size=BATCH, columns=list(columns)))
+    batches = _ahead(file.iter_batches(batch_size=size, columns=list(columns)))
     while stop is None or first < stop:
-        try:
+        with _damage(path, first):
             batch = next(batches, None)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"is damaged from here on ({error})", file=path, row=first) from error
         if batch is None:
             return
         low, high = max(start - first, 0), batch.num_rows if stop is None else min(stop - first, batch.num_rows)

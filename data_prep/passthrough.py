@@ -28,7 +28,7 @@ def copy_rows(source: Source, part: Part, temporary: Path, output: Path) -> int:
     rows, writer = 0, None
     for path in part.paths:
         _check(source, path)
-        file = open_parquet(path, dictionaries=False)
+        file = open_parquet(path)
         check_columns(path, file.schema_arrow.names, COLUMNS)
         schema = pa.schema([file.schema_arrow.field(name) for name in COLUMNS])
         with writing(output):

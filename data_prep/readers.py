@@ -1,7 +1,7 @@
 """Rows of a parquet, jsonl or csv file, in chunks of bounded size, with errors that name file, row and column.
 
-A row is a dictionary of the columns asked for; rows are counted from 0. Copies of earlier rows of a parquet file are
-left out and counted, so that a file with many copies costs little (see `grouping.py`).
+A row is a dictionary of the columns asked for; rows are counted from 0. Where most rows of a parquet file are copies of
+earlier ones, the copies are left out and counted, so that such a file costs little (see `grouping.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def read_chunks(
         optional: columns that may be missing, dotted for one field of a struct.
         start: first row.
         stop: row after the last one, None for the end of the file.
-        seen: rows to leave out and count; None keeps all.
+        seen: rows that may be left out and counted when they come again; None keeps all.
 
     Raises:
         DataError: the file cannot be read, is empty, lacks a column, or mixes types in one.

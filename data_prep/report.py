@@ -9,7 +9,10 @@ LISTED = 1000  # rows listed by reason at most; the counts go on
 
 @dataclass
 class Report:
-    """Rows in, rows dropped by reason, and up to `LISTED` of them by row number for the reasons worth a look."""
+    """Rows in, rows dropped by reason, and up to `LISTED` of them by row number for the reasons worth a look.
+
+    `recovered` counts the problems kept in the first pass by the template they were found in.
+    """
 
     rows_in: int = 0
     dropped: Counter = field(default_factory=Counter)
