@@ -186,6 +186,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write (Hugging Face layout)")
     parser.add_argument("--seed", type=int, default=WarmStart.seed)
     args = parser.parse_args()
+    if args.out.exists() and not (args.out / "warm_start.json").is_file():
+        parser.error(f"--out={args.out} exists and was not made by this command; nothing is overwritten: name another")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     settings = WarmStart(seed=args.seed)
     torch.manual_seed(settings.seed)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from eval.metrics import avg_at_k, bootstrap_interval, maj_at_k, pass_at_k
 from recipe.checkpoints import write_text_atomic
 from reward.grade import grade
+from reward.verdict import ANSWER_FORMATS, MODES
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def read_problems(path: Path) -> list[dict[str, Any]]:
     try:
         rows = pq.read_table(path, columns=["prompt", "reward_model"]).to_pylist()
         return [{"prompt": row["prompt"], "gold": row["reward_model"]["ground_truth"]} for row in rows]
-    except (OSError, KeyError, TypeError) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path}: not a parquet of data_prep ({error}); write one with python -m data_prep.prepare"
         ) from error
@@ -133,8 +134,8 @@ def main() -> None:
     parser.add_argument("--top_p", type=float, default=Sampling.top_p)
     parser.add_argument("--max_tokens", type=int, default=Sampling.max_tokens)
     parser.add_argument("--seed", type=int, default=Sampling.seed)
-    parser.add_argument("--mode", default="strict")
-    parser.add_argument("--answer_format", default="answer")
+    parser.add_argument("--mode", default="strict", choices=MODES)
+    parser.add_argument("--answer_format", default="answer", choices=ANSWER_FORMATS)
     args = parser.parse_args()
     sampling = Sampling(args.n, args.temperature, args.top_p, args.max_tokens, args.seed)
     try:

@@ -113,16 +113,23 @@ class DynamicSampler(ReplayBuffer):
             raise RuntimeError("DynamicSampler.rows is not set: use trainer.v1.trainer_mode=dapo (recipe.trainer)")
         controller = self.settings.controller(self.estimate, self.rows, time.monotonic())
         self._begin(controller.ledger)
-        outcome = self._run(controller)
+        try:
+            outcome = self._run(controller)
+        except BaseException:
+            self._trace(global_steps, controller.ledger, [])
+            raise
         self._stop_dead()
         controller.close()
         self.step_skipped = outcome == SKIP_STEP
         selected = [] if self.step_skipped else controller.ledger.selected()
+        self._trace(global_steps, controller.ledger, selected)
         metrics = self._metrics(controller.ledger, selected)
-        if self.settings.trace_dir is not None:
-            write_step(self.settings.trace_dir, global_steps, controller.ledger, self._records, set(selected))
         self._dispose(controller.ledger, selected)
         return self._materialize_batch(TRAIN, selected, self._in_dispatch_order(selected)), metrics
+
+    def _trace(self, global_steps: int, ledger: StepLedger, selected: list[str]) -> None:
+        if self.settings.trace_dir is not None:
+            write_step(self.settings.trace_dir, global_steps, ledger, self._records, set(selected))
 
     def _in_dispatch_order(self, selected: list[str]) -> dict[str, dict]:
         """Tags of the selected trajectories by key, so that a batch does not depend on who finished first."""

@@ -25,6 +25,8 @@ def export(checkpoint: Path, out: Path) -> None:
         raise ValueError(
             f"{huggingface}/config.json is missing: {checkpoint} is not a complete checkpoint of this recipe"
         )
+    if out.exists() and not (out / "config.json").is_file():
+        raise ValueError(f"--out={out} exists and is no model folder; nothing is overwritten: name another")
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     if any(huggingface.glob("*.safetensors")):

@@ -8,26 +8,43 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
+from recipe.acceptance import AcceptanceEstimate
+from recipe.sampler_settings import SamplerSettings
 from reward.gold import check_parquet
+from reward.settings import RewardSettings
 
 _GB = 1e9
-_CPU_MEMORY_GB = 8.0  # peak of the tiny recipe over all processes, measured, rounded up
+_CPU_MEMORY_GB = 10.0  # peak of the tiny recipe over all processes, measured, rounded up
 _CPU_DISK_GB = 2.0
 _SHM_GB = 0.7  # Ray's object store and one weight bucket
 
 
 def check_recipe(config: DictConfig) -> list[str]:
     """Problems of the configuration itself."""
-    return [*_batches(config), *_lengths(config), *_sampling(config), *_filter(config)]
+    if problems := list(_whole_numbers(config)):
+        return problems  # the other checks count with these
+    checks = (_batches, _lengths, _sampling, _filter, _sampler, _reward)
+    return [problem for check in checks for problem in check(config)]
 
 
 def check_inputs(config: DictConfig) -> list[str]:
     """Problems of the files that a training reads: data and model."""
     return [*_data_files(config), *check_model(config)]
+
+
+def check_loop(config: DictConfig) -> list[str]:
+    """Problems of what the laptop loop needs beyond the training."""
+    if config.trainer.save_freq < 1:
+        return [
+            f"trainer.save_freq={config.trainer.save_freq} saves no checkpoint, and the loop exports the last one; set "
+            "it to 1 or more steps"
+        ]
+    return []
 
 
 def _data_files(config: DictConfig) -> Iterator[str]:
@@ -76,6 +93,45 @@ def check_machine(config: DictConfig) -> list[str]:
     if not os.access(existing, os.W_OK):
         problems.append(f"run_dir={run_dir}: {existing} is not writable; set run_dir to a folder of yours")
     return problems
+
+
+_COUNTS = (
+    "data.train_batch_size",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "actor_rollout_ref.rollout.n",
+    "trainer.nnodes",
+    "trainer.n_gpus_per_node",
+    "trainer.total_training_steps",
+)
+
+
+def _whole_numbers(config: DictConfig) -> Iterator[str]:
+    for key in _COUNTS:
+        value = OmegaConf.select(config, key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            yield f"{key}={value} must be a whole number of at least 1"
+    if not isinstance(config.seed, int):
+        yield f"seed={config.seed} must be a whole number"
+
+
+def _sampler(config: DictConfig) -> Iterator[str]:
+    kwargs: Any = OmegaConf.to_container(config.trainer.v1.sampler.sampler_kwargs, resolve=True)
+    kwargs["filter"]["force"] = True  # the metric has a check of its own
+    try:
+        SamplerSettings.from_kwargs(kwargs).controller(AcceptanceEstimate(), rows=1, now=0.0)
+    except (ValueError, TypeError) as error:
+        yield f"trainer.v1.sampler.sampler_kwargs: {error}"
+
+
+def _reward(config: DictConfig) -> Iterator[str]:
+    kwargs: Any = OmegaConf.to_container(config.reward.reward_kwargs, resolve=True)
+    kwargs["overlong_buffer_cfg"]["enable"] = False  # its length has a check of its own
+    try:
+        RewardSettings.from_kwargs(kwargs)
+    except (ValueError, TypeError) as error:
+        yield f"reward.reward_kwargs: {error}"
 
 
 def _batches(config: DictConfig) -> Iterator[str]:

@@ -92,6 +92,7 @@ class DAPOTrainer(PPOTrainerSync):
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / CARRIED_FILE).unlink(missing_ok=True)  # of an interrupted save of this very step
         if (carried := self.replay_buffer.export_carried()) is not None:
             torch.save(carried, folder / CARRIED_FILE)
         write_state(folder, {"sampler": self.replay_buffer.state_dict(), "run": self._identity()})

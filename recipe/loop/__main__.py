@@ -5,6 +5,7 @@
 The arguments are Hydra overrides of the training. What happens around the training is the recipe's own `loop` section.
 """
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_d
 from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
 from recipe.main_dapo import settle_paths
-from recipe.preflight import check_machine, check_model, check_recipe
+from recipe.preflight import check_loop, check_machine, check_model, check_recipe
 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
@@ -29,18 +30,21 @@ def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
     run_dir.mkdir(parents=True, exist_ok=True)
     record = Record(run_dir / "loop.json")
     display = Display(console, config.trainer.total_training_steps, run_dir / "metrics")
+    todo = record.todo(phases(config, overrides))
     with MemoryMeter() as meter:
         for phase in phases(config, overrides):
-            run_one(phase, record, display, console, run_dir)
-            record.note_memory(meter.peak_bytes)
+            if phase not in todo:
+                console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
+                continue
+            try:
+                run_one(phase, record, display, run_dir)
+            finally:
+                record.note_memory(meter.peak_bytes)
     return summarise(config, record, run_dir)
 
 
-def run_one(phase: Phase, record: Record, display: Display, console: Console, run_dir: Path) -> None:
-    """Run one phase unless it is recorded as done with the same command and its output is still there."""
-    if record.done(phase):
-        console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
-        return
+def run_one(phase: Phase, record: Record, display: Display, run_dir: Path) -> None:
+    """Run one phase and record what it took, and that it is done."""
     log = run_dir / "logs" / f"{phase.name}.log"
     display.start(phase.name, phase.hint, log)
     started = time.monotonic()
@@ -56,7 +60,7 @@ def load(overrides: list[str]) -> DictConfig:
     """Compose the recipe with absolute paths and check it and the machine."""
     config = compose(overrides)
     settle_paths(config)
-    problems = check_recipe(config) + check_machine(config)
+    problems = check_recipe(config) + check_machine(config) + check_loop(config)
     if config.loop.base_model is None:
         problems += check_model(config)
     if problems:
@@ -68,6 +72,8 @@ def main() -> None:
     """Command line."""
     overrides, console = sys.argv[1:], Console(soft_wrap=True)
     adopt_orphans()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
+        signal.signal(number, signal.default_int_handler)
     try:
         config = load(overrides)
         run_dir = Path(config.run_dir)

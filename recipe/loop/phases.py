@@ -1,6 +1,7 @@
 """Which commands make up a run, in order, and the record of those that are done."""
 
 import json
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,10 +38,11 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
     def evaluate(folder: Path, name: str) -> list[str]:
         out = run_dir / "eval" / f"{name}.jsonl"
         limit = ["--max_tokens", config.data.max_response_length, "--answer_format", config.answer_format]
+        limit += ["--mode", config.reward.reward_kwargs.mode]
         options = [word for key, value in loop["evaluation"].items() for word in (f"--{key}", value)]
         return python("eval.sample", "--model", folder, "--data", config.data.val_files, "--out", out, *limit, *options)
 
-    train = python("recipe.main_dapo", *overrides, f"run_dir={run_dir}")
+    train = python("recipe.main_dapo", *overrides, f"run_dir={quoted(str(run_dir))}")
     made = (
         []
         if loop["base_model"] is None
@@ -71,12 +73,27 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
     ]
 
 
+def quoted(text: str) -> str:
+    """A Hydra override's value that stands for `text`; its grammar escapes a backslash only before a quote."""
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"
+
+
 class Record:
     """`loop.json` of a run: which command of which phase is done, and what it took over all attempts."""
 
     def __init__(self, path: Path):
         self._path = path
-        self.data: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"phases": {}, "peak_bytes": 0}
+        self.data: dict[str, Any] = {"phases": {}, "peak_bytes": 0}
+        if path.is_file():
+            try:
+                self.data |= json.loads(path.read_text())
+            except (json.JSONDecodeError, TypeError) as error:
+                raise ValueError(f"{path} is damaged ({error}); delete it to run every phase again") from error
+
+    def todo(self, phases: list[Phase]) -> list[Phase]:
+        """The phases from the first that is not done on: what comes after it reads what it writes."""
+        first = next((i for i, phase in enumerate(phases) if not self.done(phase)), len(phases))
+        return phases[first:]
 
     def done(self, phase: Phase) -> bool:
         """Whether this very command ended well and its output is still there."""

@@ -58,14 +58,14 @@ def end_descendants(grace_s: float = _GRACE_S) -> int:
 
 def remove_segments(since: float) -> list[str]:
     """Unlink shared-memory segments of killed processes: made after `since` (epoch seconds) and mapped by nobody."""
-    candidates = [
-        path
-        for pattern in _SEGMENTS
-        for path in Path("/dev/shm").glob(pattern)
-        if path.stat().st_mtime >= since and path.stat().st_uid == os.getuid()
-    ]
+    candidates: dict[Path, int] = {}
+    for path in (found for pattern in _SEGMENTS for found in Path("/dev/shm").glob(pattern)):
+        with contextlib.suppress(FileNotFoundError):  # another run may unlink its own
+            status = path.stat()
+            if status.st_mtime >= since and status.st_uid == os.getuid():
+                candidates[path] = status.st_ino
     mapped = _mapped_inodes() if candidates else set()
-    removed = [path for path in candidates if path.stat().st_ino not in mapped]
+    removed = [path for path, inode in candidates.items() if inode not in mapped]
     for path in removed:
         path.unlink(missing_ok=True)
     return [path.name for path in removed]
@@ -142,7 +142,7 @@ def _signal(process: psutil.Process, number: int) -> None:
 
 
 def _reap() -> None:
-    """Collect adopted orphans that have ended; the phase's own process is left to `Popen`."""
+    """Collect children that have ended, adopted orphans among them."""
     for process in psutil.Process().children():
         try:
             if process.status() == psutil.STATUS_ZOMBIE:

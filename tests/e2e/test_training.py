@@ -41,7 +41,6 @@ def test_resume_continues_at_the_right_step_with_the_optimizer(base, tmp_path):
     for _, data in logged:
         assert data["sampling/trained_groups"] == 32
         assert 0.0 < data["sampling/acc/after_filter"] < 1.0
-        assert data["rollout_corr/kl"] < 0.01 if "rollout_corr/kl" in data else True
         assert data["training/rollout_probs_diff_mean"] < 0.01
     # 32 groups in mini-batches of 8 are 4 updates a step; a fresh optimizer after the resume would say 4 again.
     assert optimizer_steps(tmp_path / "checkpoints" / "global_step_1") == {4}

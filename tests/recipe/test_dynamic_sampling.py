@@ -273,6 +273,14 @@ def test_trace_has_every_group_kept_or_not(tmp_path):
     assert trace[0].reason == "all_correct"
 
 
+def test_step_that_fails_leaves_its_trace(tmp_path):
+    engine = FakeEngine(itertools.repeat(WRONG))
+    make(engine, key("bounds.max_generated=6"), key(f"trace_dir={tmp_path}"))
+    with pytest.raises(SamplingExhausted):
+        sample(engine, step=3)
+    assert [group.reason for group in read_trace(tmp_path / "3.jsonl")] == ["all_wrong"] * 6
+
+
 def test_reward_without_acc_is_refused_by_name():
     engine = FakeEngine(itertools.repeat(MIXED))
     make(engine)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from recipe.compose import compose
-from recipe.loop.phases import Phase, Record, phases
+from recipe.loop.phases import Phase, Record, phases, quoted
 from recipe.loop.processes import remove_segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
 
@@ -26,7 +26,7 @@ def test_phases_of_the_tiny_recipe_in_order(tmp_path):
     found = {p.name: p for p in phases(config, ["seed=3"])}
     assert list(found) == ["data", "base_model", "evaluate_before", "train", "export", "evaluate_after"]
     assert "--seed=3" in found["data"].command
-    assert found["train"].command[-2:] == ["seed=3", f"run_dir={tmp_path}"]
+    assert found["train"].command[-2:] == ["seed=3", f"run_dir='{tmp_path}'"]
     assert found["export"].command[-4:-2] == ["--checkpoint", f"{tmp_path}/checkpoints/global_step_7"]
     before, after = found["evaluate_before"].command, found["evaluate_after"].command
     different = [(b, a) for b, a in zip(before, after, strict=True) if b != a]
@@ -59,6 +59,30 @@ def test_phase_is_not_done_with_another_command_or_without_its_output(tmp_path):
     assert not record.done(phase(tmp_path, ["b"]))
     (tmp_path / "out").unlink()
     assert not record.done(phase(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a b", "jürgen", "x=1", "a,b(c)", "it's", "back\\slash"])
+def test_any_folder_name_survives_hydra(name):
+    config = compose([f"run_dir={quoted('/tmp/' + name)}", "trainer.experiment_name=e"])
+    assert config.run_dir == f"/tmp/{name}"
+
+
+def test_what_follows_a_changed_phase_is_done_again(tmp_path):
+    record = Record(tmp_path / "loop.json")
+    done = [Phase(name, [name], tmp_path / name, "") for name in ("data", "train", "evaluate_after")]
+    for p in done:
+        p.output.touch()
+        record.add(p, 1.0)
+        record.finish(p)
+    assert record.todo(done) == []
+    changed = [done[0], Phase("train", ["train", "more"], done[1].output, ""), done[2]]
+    assert record.todo(changed) == changed[1:]
+
+
+def test_damaged_record_names_its_file(tmp_path):
+    (tmp_path / "loop.json").write_text("{bad")
+    with pytest.raises(ValueError, match=r"loop\.json is damaged"):
+        Record(tmp_path / "loop.json")
 
 
 def test_phase_that_wrote_nothing_is_an_error(tmp_path):

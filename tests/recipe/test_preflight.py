@@ -6,9 +6,19 @@ import pytest
 
 from recipe import preflight
 from recipe.compose import compose
-from recipe.preflight import check_inputs, check_machine, check_model, check_recipe
+from recipe.preflight import check_inputs, check_loop, check_machine, check_model, check_recipe
 
 WRONG = {
+    "mini batch of nothing": (["actor_rollout_ref.actor.ppo_mini_batch_size=0"], "ppo_mini_batch_size=0 must be"),
+    "no devices": (["trainer.n_gpus_per_node=0"], "n_gpus_per_node=0 must be"),
+    "batch that is a word": (["data.train_batch_size=abc"], "train_batch_size=abc must be"),
+    "no steps": (["trainer.total_training_steps=0"], "total_training_steps=0 must be"),
+    "seed that is a word": (["seed=x"], "seed=x must be"),
+    "unknown surplus": (["trainer.v1.sampler.sampler_kwargs.surplus=x"], "surplus='x' is unknown"),
+    "unknown exhaustion": (["trainer.v1.sampler.sampler_kwargs.bounds.on_exhausted=bla"], "on_exhausted='bla'"),
+    "no bound": (["trainer.v1.sampler.sampler_kwargs.bounds.max_passes=null"], "may never end"),
+    "unknown reward mode": (["reward.reward_kwargs.mode=zzz"], "zzz"),
+    "unknown answer format": (["answer_format=zzz"], "zzz"),
     "mini batch that does not divide": (["data.train_batch_size=30"], "must divide data.train_batch_size=30"),
     "mini batch above the batch": (
         ["data.train_batch_size=16", "actor_rollout_ref.actor.ppo_mini_batch_size=128"],
@@ -61,6 +71,11 @@ def test_bad_gold_is_named_with_file_row_and_value(tmp_path):
     assert [p.split(":")[0] for p in found[:2]] == ["data.train_files", "data.val_files"]
     assert str(bad) in found[0]
     assert "1" in found[0]
+
+
+def test_loop_without_a_checkpoint_is_refused():
+    assert "saves no checkpoint" in check_loop(compose(["trainer.save_freq=-1"]))[0]
+    assert check_loop(compose([])) == []
 
 
 def test_folder_that_is_no_model(tmp_path):
