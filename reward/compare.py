@@ -143,13 +143,13 @@ def same_text(gold: str, pred: str) -> bool:
             is not None
         )
     if _LABELS.fullmatch(gold):
-        return _LABELS.fullmatch(pred) is not None and _letters(gold) == _letters(pred)
+        if _LABELS.fullmatch(pred) is None:
+            return False
+        one, other = re.findall(r"[A-Z]", gold), re.findall(r"[A-Z]", pred)
+        choices = set(one) <= set("ABCDEFGH") or re.search(r"[A-Z][^A-Z]+[A-Z]", gold) is not None
+        return sorted(one) == sorted(other) if choices else one == other  # "NO" is a word, "ACD" a set of choices
     said = re.fullmatch(r"[a-z' ]*\b(?:is|are|answer|be)\b:? (.+)", pred_text)
     return said is not None and _plain_text(said.group(1)) == gold_text and strip_lead(pred + " ") is not None
-
-
-def _letters(text: str) -> list[str]:
-    return sorted(re.findall(r"[A-Z]", text))
 
 
 def _plain_text(text: str) -> str:

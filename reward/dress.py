@@ -14,6 +14,8 @@ _THEREFORE = re.compile(
     r"^(?:\\(?:therefore|implies|[Rr]ightarrow|Longrightarrow|to|bullet)(?![A-Za-z])|\u2234|\u21d2|\u27f9|=|:)\s*"
 )
 _SENTENCE = re.compile(r"(?<![0-9A-Z ][A-Za-z])(?<!\s[A-Za-z])[.!?]\s+(?=[A-Z\"(*])|(?:\.|(?<![0-9A-Za-z)}])!)\s*\n")
+_PRIME = re.compile(r"(?<![A-Za-z'])[A-Za-z]('+)[\s.,;:]*$")
+_MAX_NESTING = 100
 _EDGES = " \t.,;:!?\"'`\u201c\u201d\u3002*_\u2705\u2714\u2713\ufe0f\U0001f389"
 
 
@@ -30,6 +32,8 @@ def candidates(piece: str) -> tuple[str, ...]:
     """
     if len(piece) > MAX_ANSWER:
         raise Unreadable("too_long")
+    if _nesting(piece) > _MAX_NESTING:
+        raise Unreadable("malformed")
     text = _MARKDOWN.sub(" ", _TAGS.sub(" ", piece))
     if text.lstrip().startswith("}") and text.count("}") > text.count("{"):  # "\\textbf{Answer:} 34"
         text = text.replace("}", "", 1)
@@ -48,6 +52,15 @@ def candidates(piece: str) -> tuple[str, ...]:
     if hedged(re.sub(r"\\[A-Za-z]+", " ", around)):
         raise Unreadable("hedged")
     return tuple(_single(box) for box in inner)
+
+
+def _nesting(text: str) -> int:
+    """Deepest nesting of brackets, of any kind."""
+    depth = deepest = 0
+    for char in text:
+        depth += (char in "({[") - (char in ")}]")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _single(text: str) -> str:
@@ -69,7 +82,10 @@ def _single(text: str) -> str:
 
 
 def trim(text: str) -> str:
-    """Strip spaces, quotes, emphasis, check marks and closing punctuation; a factorial and an ellipsis stay."""
+    """Strip spaces, quotes, emphasis, check marks and closing punctuation; factorial, ellipsis and prime stay."""
+    primed = _PRIME.search(text)
+    if primed is not None and text.count("'") == len(primed[1]):
+        return trim(text[: primed.start(1)]) + primed[1]
     text = text.strip(_EDGES.replace("!", "").replace(".", "")).lstrip("= ")
     while text and text[-1] in _EDGES and not re.search(r"(?:[0-9A-Za-z)}]!|\\[,;:!. ])$", text):
         text = text[:-1]

@@ -51,9 +51,8 @@ _TEXT = r"\\(?:text(?:bf|it|rm|tt|sf|normal)?|math(?:rm|bf|it|sf|tt)|bm|boldsymb
 _TEXT += r"|operatorname\*?|underline|boxed|fbox|bold|ensuremath|mathop|displaystyle)"
 _WRAPPED = re.compile(_TEXT + r"\s*\{([^{}]*)\}")
 # Colour is dress; what \\phantom and \\tag hold is not part of the answer.
-_COLOUR = re.compile(
-    r"\\(?:text)?color(?:box)?\s*(?:\[[a-zA-Z]*\])?\{[A-Za-z0-9!., ]*\}|\\(?:[hv]?phantom|tag\*?|label)\s*\{[^{}]*\}"
-)
+_COLOUR = re.compile(r"\\(?:text)?color(?:box)?\s*(?:\[[a-zA-Z]*\])?\{[A-Za-z0-9!., ]*\}")
+_UNSEEN = re.compile(r"\\(?:[hv]?phantom|tag\*?|label)\s*\{[^{}]*\}")
 _SIZES = re.compile(
     r"\\(?:left|right|middle|[bB]ig[gG]?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|newline|protect"
     r"|tiny|small|normalsize|large|Large|LARGE|huge|Huge|bf|it|rm|boldmath)"
@@ -195,7 +194,7 @@ def _parenthesised(text: str, command: str) -> str:
 def normalise(text: str) -> str:
     """One spelling for one meaning: Unicode to LaTeX, wrappers and sizes off, arguments in braces, single spaces."""
     text = _dollars(_groups(_rows(_unicode(text))))
-    text = _unwrap(_COLOUR.sub("", text))
+    text = _unwrap(_COLOUR.sub("", _UNSEEN.sub(r"\\quad ", text)))
     text = _SIZES.sub("", text)
     for pattern, replacement in _ALIASES:
         text = pattern.sub(replacement, text)

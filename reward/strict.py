@@ -61,7 +61,7 @@ def _decide(found: Extraction, gold: str, symbolic: Symbolic) -> tuple[bool, str
     if len(texts) > 1:
         return _several(texts, found.status, gold, symbolic)
     text = conclusion(texts[0])
-    if is_text(gold) and same_text(gold, text):
+    if is_text(gold) and _same_primes(gold, text) and same_text(gold, text):
         return True, readable(text), "equal"
     if hedged(text) and not same_spelling(gold, text):
         return False, readable(text), "hedged"
@@ -76,10 +76,13 @@ def accepts(gold: str, text: str, symbolic: Symbolic) -> bool:
     Tried in turn: the text itself; without an exclamation mark; the exact side of ``a \\approx b``; an answer that
     repeats itself in another form ("1/2 (0.5)", "1/2 or 0.5"), when all its forms agree.
     """
+    if not _same_primes(gold, text):
+        return False
     if equal(gold, text, symbolic):
         return True
-    if text.endswith("!") and "!" not in gold:
-        return equal(gold, text[:-1].strip(), symbolic)
+    if text.endswith("!") and "!" not in gold:  # excitement after a number or a word; after anything else a factorial
+        rest = text[:-1].strip()
+        return (answer_quantity(rest) is not None or is_text(rest)) and equal(gold, rest, symbolic)
     if "\\approx" in text and "\\approx" not in gold:
         sides = [side.strip(" =") for side in text.split("\\approx")]
         return equal(gold, sides[0] or sides[1], symbolic) or _approximates(gold, sides, symbolic)
@@ -88,6 +91,15 @@ def accepts(gold: str, text: str, symbolic: Symbolic) -> bool:
     again = re.fullmatch(r"(.+?) ?\(([^()]+)\)", text)
     forms = list(again.groups()) if again else commas(text)
     return len(forms) > 1 and all(form.strip() and equal(gold, form.strip(), symbolic) for form in forms)
+
+
+_PRIMED = re.compile(r"(?<![A-Za-z\\'])([A-Za-z])('*)(?![A-Za-z])")
+
+
+def _same_primes(gold: str, text: str) -> bool:
+    """Whether every one-letter name that stands in both has its primes in both: ``f'(x)`` is not ``f(x)``."""
+    one, other = ({name: len(primes) for name, primes in _PRIMED.findall(t)} for t in (gold, text))
+    return all(other[name] == primes for name, primes in one.items() if name in other)
 
 
 def _approximates(gold: str, sides: list[str], symbolic: Symbolic) -> bool:

@@ -27,10 +27,15 @@ class WorkerFailed(Exception):
     """The worker was late or died; the argument says which."""
 
 
+class _NotReady(Exception):
+    """A replacement is still loading its libraries when the caller's time is up."""
+
+
 class Worker:
     """One child interpreter behind two pipes. Not shared between threads at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, replacement: bool = False) -> None:
+        self.replacement = replacement
         paths = [path or os.getcwd() for path in sys.path]
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         self._process = subprocess.Popen(
@@ -114,20 +119,45 @@ class Pool:
         with self._lock:
             if key in self._known:
                 return self._known[key], 0.0, ""
-        with self._slots:
-            worker = self._take()
-            begin = time.monotonic()
-            try:
-                worker.start(START_LIMIT_S)
-                begin = time.monotonic()
-                equal, note = worker.ask(key, limit)
-            except (WorkerFailed, ValueError) as error:
-                self._drop(worker)
-                self.counts[str(error)] += 1
-                return False, time.monotonic() - begin, str(error)
-            self._give(worker, key, equal)
-            self.counts["asked"] += 1
-            return equal, time.monotonic() - begin, note
+        begin = time.monotonic()
+        if not self._slots.acquire(timeout=limit):
+            self.counts["timeout"] += 1
+            return False, limit, "timeout"
+        try:
+            return self._ask(key, limit, begin)
+        finally:
+            self._slots.release()
+
+    def _ask(self, key: tuple[str, str, str], limit: float, begin: float) -> tuple[bool, float, str]:
+        worker = self._take()
+        try:
+            begin += self._wait_until_ready(worker, begin + limit)
+            equal, note = worker.ask(key, max(0.0, begin + limit - time.monotonic()))
+        except _NotReady:
+            self._idle_again(worker)
+            self.counts["timeout"] += 1
+            return False, time.monotonic() - begin, "timeout"
+        except (WorkerFailed, ValueError) as error:
+            self._replace(worker)
+            self.counts[str(error)] += 1
+            return False, time.monotonic() - begin, str(error)
+        self._give(worker, key, equal)
+        self.counts["asked"] += 1
+        return equal, time.monotonic() - begin, note
+
+    def _wait_until_ready(self, worker: Worker, deadline: float) -> float:
+        """Seconds to add to the deadline: a first start is not charged, that of a replacement is."""
+        now = time.monotonic()
+        if not worker.replacement:
+            worker.start(START_LIMIT_S)
+            return time.monotonic() - now
+        try:
+            worker.start(max(0.0, deadline - now))
+        except WorkerFailed as error:
+            if str(error) == "timeout":
+                raise _NotReady from error
+            raise
+        return 0.0
 
     def _take(self) -> Worker:
         with self._lock:
@@ -135,18 +165,25 @@ class Pool:
             self._busy.append(worker)
             return worker
 
-    def _give(self, worker: Worker, key: tuple[str, str, str], equal: bool) -> None:
+    def _idle_again(self, worker: Worker) -> None:
         with self._lock:
             self._busy.remove(worker)
             self._idle.append(worker)
+
+    def _give(self, worker: Worker, key: tuple[str, str, str], equal: bool) -> None:
+        self._idle_again(worker)
+        with self._lock:
             self._known[key] = equal
             while len(self._known) > _CACHE_SIZE:
                 self._known.popitem(last=False)
 
-    def _drop(self, worker: Worker) -> None:
+    def _replace(self, worker: Worker) -> None:
+        """Kill a worker; another loads its libraries while nobody waits for it."""
+        worker.kill()
+        fresh = Worker(replacement=True)
         with self._lock:
             self._busy.remove(worker)
-        worker.kill()
+            self._idle.append(fresh)
 
     def pids(self) -> list[int]:
         """Process ids of the live workers."""

@@ -75,7 +75,8 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
 
 def quoted(text: str) -> str:
     """A Hydra override's value that stands for `text`; its grammar escapes a backslash only before a quote."""
-    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"
+    doubled = re.sub(r"(\\+)('|$)", r"\1\1\2", text)
+    return "'" + doubled.replace("'", "\\'") + "'"
 
 
 class Record:
