@@ -32,7 +32,7 @@ class SamplerSettings:
     train_batch_size: int
     group_filter: Filter
     bounds: Mapping[str, Any]
-    max_in_flight: int
+    planner: DispatchPlanner
     poll_interval_s: float
     surplus: str
     history: dict[str, Any] | None
@@ -47,7 +47,7 @@ class SamplerSettings:
             ValueError: a key is missing, unknown or out of range.
         """
         known = {"filter", "reward_is_shaped", "bounds", "max_in_flight", "poll_interval_s", "trace_dir"}
-        known |= {"group_size", "train_batch_size", "surplus", "history", "max_reward_error_share"}
+        known |= {"group_size", "train_batch_size", "surplus", "history", "max_reward_error_share", "hedge", "chunk"}
         if set(kwargs) != known:
             missing, unknown = sorted(known - set(kwargs)), sorted(set(kwargs) - known)
             raise ValueError(f"trainer.v1.sampler.sampler_kwargs: missing keys {missing}, unknown keys {unknown}")
@@ -60,7 +60,11 @@ class SamplerSettings:
             train_batch_size=kwargs["train_batch_size"],
             group_filter=_filter(kwargs["filter"], kwargs["reward_is_shaped"]),
             bounds=dict(kwargs["bounds"]),
-            max_in_flight=kwargs["max_in_flight"] or 2 * kwargs["train_batch_size"],
+            planner=DispatchPlanner(
+                max_in_flight=kwargs["max_in_flight"] or 2 * kwargs["train_batch_size"],
+                hedge=kwargs["hedge"],
+                chunk=kwargs["chunk"],
+            ),
             poll_interval_s=kwargs["poll_interval_s"],
             surplus=kwargs["surplus"],
             history=_history(kwargs["history"]),
@@ -77,8 +81,7 @@ class SamplerSettings:
             now: seconds of a monotonic clock.
         """
         ledger = StepLedger(self.train_batch_size, started_at=now)
-        planner = DispatchPlanner(max_in_flight=self.max_in_flight)
-        return StepController(ledger, planner, estimate, Bounds(**self.bounds, rows=rows))
+        return StepController(ledger, self.planner, estimate, Bounds(**self.bounds, rows=rows))
 
 
 def _history(kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
