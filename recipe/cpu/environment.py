@@ -15,6 +15,7 @@ def cpu_environment(devices: int) -> dict[str, str]:
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "GLOO_SOCKET_IFNAME": "lo",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's word for: my own cluster's address is 127.0.0.1
     }
     return {key: os.environ.get(key, value) for key, value in defaults.items()} | {
         "VERL_PLATFORM": "cpu",

@@ -1,5 +1,7 @@
 """The laptop loop, start to end, and what it leaves behind."""
 
+import contextlib
+import ipaddress
 import json
 import os
 import signal
@@ -38,12 +40,26 @@ def mine(marker):
     return found
 
 
+def open_to_the_network(processes):
+    """Addresses beyond loopback at which one of these processes listens, with its name."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            for socket in process.net_connections(kind="inet"):
+                if socket.status == psutil.CONN_LISTEN and not ipaddress.ip_address(socket.laddr.ip).is_loopback:
+                    found.append((process.name(), socket.laddr.ip, socket.laddr.port))
+    return found
+
+
 def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_path):
     command = [sys.executable, "-m", "recipe.loop", *arguments(base, tmp_path, 2)]
     loop = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 600
     while not metrics(tmp_path) and time.monotonic() < deadline and loop.poll() is None:
         time.sleep(0.5)
+    running = mine(str(tmp_path))
+    assert running
+    assert open_to_the_network(running) == []
     os.kill(loop.pid, signal.SIGINT)
     output, _ = loop.communicate(timeout=60)
     assert "goes on from here" in output
