@@ -13,6 +13,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
+from recipe import validation_metrics
 from recipe.checkpoints import latest_complete, read_state, write_state
 from reward.selftest import selftest
 
@@ -83,6 +84,13 @@ class DAPOTrainer(PPOTrainerSync):
             super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         else:
             metrics["training/global_step"] = global_steps
+
+    def _val_metrics_update(self, data_sources, sample_uids, values, sample_turns, expected_acc_counts=None):
+        """Bootstrap accuracy as verl does; every other key of the reward is a plain mean."""
+        bootstrapped, others = validation_metrics.split(values)
+        expected = None if validation_metrics.complete(sample_uids, expected_acc_counts) else expected_acc_counts
+        metrics = super()._val_metrics_update(data_sources, sample_uids, bootstrapped, sample_turns, expected)
+        return metrics | validation_metrics.means(data_sources, sample_uids, others)
 
     def _log_rollout_data(self, batch: KVBatchMeta, timing_raw: dict, rollout_data_dir: str) -> None:
         if batch.keys:

@@ -34,8 +34,15 @@ def command(module: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-m", module, *map(str, arguments)], cwd=ROOT, check=True, stdout=sys.stderr)
 
 
-def train(sampler: str, base: Path, run_dir: Path, steps: int, seed: int) -> dict[str, Any]:
-    """Train with one sampler; return its figures."""
+def make_base(base: Path, seed: int, rows: int = 4000) -> None:
+    """Write `base/data` and `base/base_model` as the tiny recipe does."""
+    data = ["--min_value", 10, "--max_value", 99, "--train_rows", rows, "--test_rows", 32, "--template", "none"]
+    command("data_prep.prepare", "arithmetic", "--out", base / "data", "--seed", seed, *data)
+    command("data_prep.tiny_model", "--out", base / "base_model", "--seed", seed)
+
+
+def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: int) -> dict[str, Any]:
+    """Train the tiny recipe with the overrides `changed`; return its figures."""
     command(
         "recipe.main_dapo",
         "experiment=tiny",
@@ -50,7 +57,7 @@ def train(sampler: str, base: Path, run_dir: Path, steps: int, seed: int) -> dic
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",
-        *SAMPLERS[sampler],
+        *changed,
     )
     return figures(run_dir)
 
@@ -81,11 +88,9 @@ def compare(steps: int, seed: int, samplers: Sequence[str]) -> dict[str, Any]:
     """Make data and base model, train with every sampler, put the figures side by side."""
     with tempfile.TemporaryDirectory(prefix="sampler_bench_") as folder:
         base = Path(folder) / "base"
-        data = ["--min_value", 10, "--max_value", 99, "--train_rows", 4000, "--test_rows", 32, "--template", "none"]
-        command("data_prep.prepare", "arithmetic", "--out", base / "data", "--seed", seed, *data)
-        command("data_prep.tiny_model", "--out", base / "base_model", "--seed", seed)
+        make_base(base, seed)
         found: dict[str, Any] = {
-            name: train(name, base, Path(folder) / name, steps, seed) | {"load": psutil.getloadavg()[1]}
+            name: train(SAMPLERS[name], base, Path(folder) / name, steps, seed) | {"load": psutil.getloadavg()[1]}
             for name in samplers
         }
     result = {"steps": steps, "seed": seed, "cores": psutil.cpu_count(), "samplers": found}
