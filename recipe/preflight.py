@@ -14,6 +14,7 @@ import psutil
 from omegaconf import DictConfig, OmegaConf
 
 from recipe.acceptance import AcceptanceEstimate
+from recipe.overlong_filtering import check_overlong_filtering
 from recipe.sampler_settings import SamplerSettings
 from reward.gold import check_parquet
 from reward.settings import RewardSettings
@@ -28,7 +29,7 @@ def check_recipe(config: DictConfig) -> list[str]:
     """Problems of the configuration itself."""
     if problems := list(_whole_numbers(config)):
         return problems  # the other checks count with these
-    checks = (_batches, _lengths, _sampling, _filter, _sampler, _reward)
+    checks = (_batches, _lengths, _sampling, _filter, _sampler, _reward, check_overlong_filtering)
     return [problem for check in checks for problem in check(config)]
 
 

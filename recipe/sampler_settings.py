@@ -23,6 +23,10 @@ class KeepAll:
         expected = group.expected_samples or 1
         return Decision(True, KEPT) if len(group.accuracies) >= expected else Decision(False, INCOMPLETE)
 
+    def settled(self, group: Group, expected_samples: int) -> bool:
+        """Foresee that a group in flight will be kept, once anything of it has come."""
+        return 0 < len(group.accuracies) <= expected_samples
+
 
 @dataclass(frozen=True)
 class SamplerSettings:
