@@ -26,6 +26,13 @@ class _StepSkipped(Exception):
     """Raised between sampling and training of a step that trains nothing."""
 
 
+def without_padding(batch: KVBatchMeta) -> KVBatchMeta:
+    """The samples of a batch, without the rows that verl fills a partial batch up with: they count nowhere."""
+    return batch.select_keys(
+        [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    )
+
+
 @register_trainer(TRAINER_MODE)
 class DAPOTrainer(PPOTrainerSync):
     """`PPOTrainerSync` whose sampler sends every prompt, and whose checkpoints hold the sampler's state."""
@@ -89,13 +96,13 @@ class DAPOTrainer(PPOTrainerSync):
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, timing_raw: dict, global_steps: int, epoch: int):
         metrics["training/gradient_step"] = self.gradient_steps
         if batch.keys:
-            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+            super()._compute_metrics(without_padding(batch), metrics, timing_raw, global_steps, epoch)
         else:
             metrics["training/global_step"] = global_steps
 
     def _log_rollout_data(self, batch: KVBatchMeta, timing_raw: dict, rollout_data_dir: str) -> None:
         if batch.keys:
-            super()._log_rollout_data(batch, timing_raw, rollout_data_dir)
+            super()._log_rollout_data(without_padding(batch), timing_raw, rollout_data_dir)
 
     def _save_checkpoint(self) -> None:
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
