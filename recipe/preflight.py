@@ -28,7 +28,7 @@ def check_recipe(config: DictConfig) -> list[str]:
     """Problems of the configuration itself."""
     if problems := list(_whole_numbers(config)):
         return problems  # the other checks count with these
-    checks = (_batches, _lengths, _sampling, _filter, _sampler, _reward)
+    checks = (_batches, _lengths, _sampling, _filter, _sampler, _reward, _overlong_methods)
     return [problem for check in checks for problem in check(config)]
 
 
@@ -171,6 +171,29 @@ def _lengths(config: DictConfig) -> Iterator[str]:
         yield (
             f"reward.reward_kwargs.overlong_buffer_cfg.len={buffer.len} must lie between 0 and "
             f"data.max_response_length={response}; the paper has 4096 of 20480"
+        )
+
+
+def _overlong_methods(config: DictConfig) -> Iterator[str]:
+    filtering = config.overlong_filtering
+    if not filtering.enable:
+        return
+    if config.reward.reward_kwargs.overlong_buffer_cfg.enable and not filtering.force:
+        yield (
+            "overlong_filtering.enable=true together with reward.reward_kwargs.overlong_buffer_cfg.enable=true: the "
+            "paper has one or the other, and a masked sample's punishment would only shift its group's mean; switch "
+            "one off, or set overlong_filtering.force=true"
+        )
+    loss_mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
+    if loss_mode != "dapo":
+        yield (
+            f"overlong_filtering.enable=true with actor_rollout_ref.actor.policy_loss.loss_mode={loss_mode}: only dapo "
+            "takes masked samples out of every denominator; use it"
+        )
+    if config.actor_rollout_ref.rollout.agent.default_agent_loop == "single_turn_agent":
+        yield (
+            "overlong_filtering.enable=true with actor_rollout_ref.rollout.agent.default_agent_loop=single_turn_agent, "
+            "which masks nothing; use dapo_single_turn"
         )
 
 

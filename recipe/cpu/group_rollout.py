@@ -19,7 +19,6 @@ from tensordict import TensorDict
 from torch.nn.utils.rnn import pad_sequence
 from verl.experimental.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, DictConfigWrap
-from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.protocol import DataProto
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.profiler import simple_timer
@@ -27,9 +26,10 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
+from recipe.agent_loop import NAME, DAPOAgentLoop
+
 logger = logging.getLogger(__name__)
 
-SINGLE_TURN = "single_turn_agent"
 # Ray refuses to subclass an actor class; this is the plain class that it wraps.
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 
@@ -40,7 +40,7 @@ class GroupAgentLoopWorker(_Worker):  # type: ignore[valid-type, misc]
     def __init__(self, *args, **kwargs):
         """Take verl's arguments; one agent loop serves every prompt, since a single turn keeps no state."""
         super().__init__(*args, **kwargs)
-        self._single_turn = SingleTurnAgentLoop(
+        self._agent_loop = DAPOAgentLoop(
             trainer_config=DictConfigWrap(self.config),
             server_manager=self.llm_client,
             tokenizer=self.tokenizer,
@@ -52,7 +52,7 @@ class GroupAgentLoopWorker(_Worker):  # type: ignore[valid-type, misc]
 
     def _short_cut(self, prompt: dict) -> bool:
         """Whether this prompt is a plain single turn, sampled and rewarded as verl does by default."""
-        usual = prompt["agent_name"] == SINGLE_TURN and not {"__rollout_n__", "__do_sample__"} & prompt.keys()
+        usual = prompt["agent_name"] == NAME and not {"__rollout_n__", "__do_sample__"} & prompt.keys()
         return usual and self.processor is None and not self.distillation_enabled
 
     async def _run_prompt(self, prompt: dict, sampling_params: dict, trajectory: dict, trace: bool = False) -> None:
@@ -74,12 +74,12 @@ class GroupAgentLoopWorker(_Worker):  # type: ignore[valid-type, misc]
         await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
     async def _generate(self, prompt: dict, sampling_params: dict, n: int) -> list[AgentLoopOutput]:
-        prompt_ids = await self._single_turn.ct_build_initial_tokens(list(prompt["raw_prompt"]))
+        prompt_ids = await self._agent_loop.ct_build_initial_tokens(list(prompt["raw_prompt"]))
         limit = self.rollout_config.response_length
         timing: dict[str, float] = {}
         with simple_timer("generate_sequences", timing):
             samples = await generate_group(self.llm_client, prompt_ids, sampling_params, n)
-        return [
+        outputs = [
             AgentLoopOutput(
                 prompt_ids=prompt_ids,
                 response_ids=sample.token_ids[:limit],
@@ -91,6 +91,7 @@ class GroupAgentLoopWorker(_Worker):  # type: ignore[valid-type, misc]
             )
             for sample in samples
         ]
+        return [self._agent_loop.mark(output) for output in outputs]
 
     async def _grade(self, outputs: list[AgentLoopOutput], prompt: dict) -> None:
         """Have one reward worker score the group; without reward workers the trainer scores later."""

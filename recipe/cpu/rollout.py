@@ -56,7 +56,7 @@ class CPUHttpServer(vLLMHttpServer):
                 log_probs=_log_probs(sample),
                 stop_reason=first.stop_reason,
                 num_preempted=first.num_preempted,
-                extra_fields={**first.extra_fields, **steps, "finish_reason": sample.finish_reason},
+                extra_fields={**first.extra_fields, **steps},
             )
             for sample in samples
         ]

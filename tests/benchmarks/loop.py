@@ -31,6 +31,7 @@ from tests.benchmarks.sampler import SAMPLERS, make_base, train
 STOCK = [
     *SAMPLERS["verl_builtin"],
     "actor_rollout_ref.rollout.agent.agent_loop_manager_class=null",
+    "actor_rollout_ref.rollout.agent.default_agent_loop=single_turn_agent",
     "actor_rollout_ref.actor.policy_loss.loss_mode=vanilla",
     "reward.reward_manager.source=register",
     "reward.reward_manager.name=dapo",

