@@ -179,6 +179,6 @@ def _tag(fields: dict[str, Any]) -> dict[str, Any]:
         "response_len": response_len,
         "seq_len": prompt_len + response_len,
         "global_steps": fields["global_steps"],
-        "min_global_steps": fields["extra_fields"].get("global_steps"),
-        "max_global_steps": fields["extra_fields"].get("global_steps"),
+        "min_global_steps": fields["extra_fields"]["min_global_steps"],
+        "max_global_steps": fields["extra_fields"]["max_global_steps"],
     }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.conftest import ROOT, metrics, mine, run_module
