@@ -1,10 +1,12 @@
-"""The only places where verl or vLLM are changed rather than extended, and what upstream would have to change.
+"""The only places where verl, vLLM or torch are changed rather than extended, and what upstream would have to change.
 
 Each function replaces one symbol and raises if that symbol is not what it was written for.
 """
 
 import importlib
 import inspect
+import ipaddress
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +37,43 @@ def process_group_backend() -> None:
         return initialize_global_process_group_ray
 
     _replace("verl.utils.distributed", "initialize_global_process_group_ray", ["timeout_second", "backend"], make)
+
+
+def local_store() -> None:
+    """Keep the rendezvous of a process group on loopback when its address is; torch listens on every interface.
+
+    Upstream: `torch.distributed.rendezvous._create_c10d_store` would have to bind the address that it is given.
+    """
+
+    def make(original):
+        def _create_c10d_store(hostname, port, rank, world_size, timeout, use_libuv=True):
+            if rank != 0 or not _is_loopback(hostname):
+                return original(hostname, port, rank, world_size, timeout, use_libuv)
+            from torch.distributed import TCPStore
+
+            listener = socket.create_server((hostname, port))
+            return TCPStore(
+                host_name=hostname,
+                port=listener.getsockname()[1],
+                world_size=world_size,
+                is_master=True,
+                timeout=timeout,
+                multi_tenant=True,
+                master_listen_fd=listener.detach(),
+                use_libuv=use_libuv,
+            )
+
+        return _create_c10d_store
+
+    parameters = ["hostname", "port", "rank", "world_size", "timeout", "use_libuv"]
+    _replace("torch.distributed.rendezvous", "_create_c10d_store", parameters, make)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def keep_linear_weights() -> None:

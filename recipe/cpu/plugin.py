@@ -5,6 +5,7 @@ from recipe.cpu import patches, platform, vllm_metadata
 __all__ = ["platform"]
 
 vllm_metadata.install()
+patches.local_store()
 patches.process_group_backend()  # before anything imports verl.workers, which copies the function by name
 
 

@@ -2,15 +2,16 @@
 
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
-from recipe.cpu.patches import keep_linear_weights
+from recipe.cpu import patches
 
 
 class CPUWorkerExtension(vLLMColocateWorkerExtension):
     """Loads new weights as often as verl sends them."""
 
     def __new__(cls, **kwargs):
-        """Patch vLLM before it loads the model."""
-        keep_linear_weights()
+        """Patch vLLM before it opens its process group and loads the model."""
+        patches.local_store()
+        patches.keep_linear_weights()
         return super().__new__(cls, **kwargs)
 
     def _update_weights(self, weights, peft_config, base_sync_done):
