@@ -3,7 +3,7 @@
     python -m recipe.diff dapo_qwen2.5_32b dapo_early_qwen2.5_32b
     python -m recipe.diff "experiment=tiny technique=dapo" outputs/RUN/config.resolved.yaml
 
-A recipe is the name of a launch script (without run_), a YAML file (such as a run's config.resolved.yaml), or its words.
+A recipe is the name of a launch script (without run_), a YAML file such as a run's config.resolved.yaml, or its words.
 """
 
 import argparse
@@ -31,7 +31,9 @@ def load(recipe: str) -> dict[str, Any]:
         return flatten(OmegaConf.load(recipe))
     words = recipe.split()
     if not words or not all("=" in word for word in words):
-        raise ValueError(f"{recipe!r} is no recipe: give one of {', '.join(scripts())}, a YAML file, or key=value words")
+        raise ValueError(
+            f"{recipe!r} is no recipe: give one of {', '.join(scripts())}, a YAML file, or key=value words"
+        )
     return flatten(compose(words))
 
 

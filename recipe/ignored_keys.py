@@ -20,6 +20,7 @@ REPLACEMENTS: dict[str, tuple[Any, str]] = {
     ),
     "actor_rollout_ref.actor.grad_clip": (1.0, "the FSDP engine reads actor_rollout_ref.actor.optim.clip_grad"),
     "actor_rollout_ref.nccl_timeout": (600, "no worker reads it"),
+    "trainer.balance_batch": (True, "verl's V1 trainer always balances tokens over ranks"),
     "data.reward_fn_key": ("data_source", "verl's V1 trainer reads the column data_source, whatever this says"),
     "reward.custom_reward_function.path": (
         None,

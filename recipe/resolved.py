@@ -3,7 +3,7 @@
     python -m recipe.resolved            write them anew
     python -m recipe.resolved --check    exit 1 when a file is not what its script composes to
 
-A file holds one `key: value` line for each key that any file of `configs/` or the script sets, verl's defaults left out.
+A file holds one `key: value` line for each key that any file of `configs/`, or the script, sets.
 """
 
 import argparse
@@ -67,7 +67,9 @@ def values(config: DictConfig, words: Iterable[str]) -> dict[str, Any]:
 def render(name: str, words: list[str], config: DictConfig) -> str:
     """Text of the committed file."""
     lines = [f"{key}: {json.dumps(value)}" for key, value in values(config, words).items()]
-    return "\n".join([f"# scripts/run_{name}.sh: {' '.join(words)}", "# Written by python -m recipe.resolved", *lines, ""])
+    return "\n".join(
+        [f"# scripts/run_{name}.sh: {' '.join(words)}", "# Written by python -m recipe.resolved", *lines, ""]
+    )
 
 
 def main() -> None:
