@@ -7,6 +7,7 @@ A file holds one `key: value` line for each key that any file of `configs/`, or 
 """
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -58,9 +59,14 @@ def keys_of(path: Path) -> set[str]:
     return set(flatten(content))
 
 
+@functools.cache
+def _keys_of_all() -> set[str]:
+    return set().union(*map(keys_of, yaml_files()))
+
+
 def values(config: DictConfig, words: Iterable[str]) -> dict[str, Any]:
     """The resolved values of the keys that `configs/` or `words` set, sorted by key."""
-    ours = set().union(*map(keys_of, yaml_files())) | {word.lstrip("+").split("=")[0] for word in words}
+    ours = _keys_of_all() | {word.lstrip("+").split("=")[0] for word in words}
     return {key: value for key, value in sorted(flatten(config).items()) if key in ours and value != "???"}
 
 

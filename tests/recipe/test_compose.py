@@ -64,7 +64,7 @@ CASES = cases()
 
 
 def dataclass_sections(config):
-    """The parts that become verl's dataclasses. Not `ref`, of which there is none, and not `reward`, whose class fails."""
+    """The parts that become dataclasses. Not `ref`, of which there is none, nor `reward`, whose class always fails."""
     model = config.actor_rollout_ref
     parts = {"actor": model.actor, "rollout": model.rollout, "model": model.model}
     return parts | {"algorithm": config.algorithm}
