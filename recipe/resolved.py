@@ -64,14 +64,14 @@ def _keys_of_all() -> set[str]:
     return set().union(*map(keys_of, yaml_files()))
 
 
-def values(config: DictConfig, words: Iterable[str]) -> dict[str, Any]:
-    """The resolved values of the keys that `configs/` or `words` set, sorted by key."""
+def values(config: dict[str, Any], words: Iterable[str]) -> dict[str, Any]:
+    """Those of the flattened values whose keys `configs/` or `words` set, sorted by key."""
     ours = _keys_of_all() | {word.lstrip("+").split("=")[0] for word in words}
-    return {key: value for key, value in sorted(flatten(config).items()) if key in ours and value != "???"}
+    return {key: value for key, value in sorted(config.items()) if key in ours and value != "???"}
 
 
-def render(name: str, words: list[str], config: DictConfig) -> str:
-    """Text of the committed file."""
+def render(name: str, words: list[str], config: dict[str, Any]) -> str:
+    """Text of the committed file of a recipe, given its flattened values."""
     lines = [f"{key}: {json.dumps(value)}" for key, value in values(config, words).items()]
     return "\n".join(
         [f"# scripts/run_{name}.sh: {' '.join(words)}", "# Written by python -m recipe.resolved", *lines, ""]
@@ -83,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write or check configs/resolved/.")
     parser.add_argument("--check", action="store_true", help="exit 1 when a file is stale")
     check = parser.parse_args().check
-    texts = {FOLDER / f"{n}.yaml": render(n, w, compose(w)) for n, p in scripts().items() if (w := overrides(p))}
+    texts = {
+        FOLDER / f"{n}.yaml": render(n, w, flatten(compose(w))) for n, p in scripts().items() if (w := overrides(p))
+    }
     stale = [p for p, text in texts.items() if not p.is_file() or p.read_text() != text]
     orphans = [p for p in FOLDER.glob("*.yaml") if p not in texts]
     if check and (stale or orphans):

@@ -2,6 +2,7 @@
 # What every run_*.sh goes through: takes paths and sizes from the environment, then shows or runs a recipe.
 #   scripts/launch.sh MODULE [--dry-run|--overrides] key=value ...      MODULE: recipe.main_dapo (train) or recipe.loop
 #   --dry-run      print the plan, its problems and the exact command; needs no GPU, starts nothing
+#   --recipe-only  with --dry-run: this machine's files, disks and devices are not looked at
 #   --overrides    print the recipe's own words, one a line, without paths of this machine
 # Of two words for one key the later wins: environment, script, command line.
 set -euo pipefail
@@ -22,11 +23,13 @@ quoted() { printf "%s='%s'" "$1" "${2//\'/\\\'}"; } # key value, as Hydra reads 
 module=$1
 shift
 mode=run
+plan=(-m recipe.preflight)
 words=(${NNODES:+"trainer.nnodes=$NNODES"} ${N_GPUS_PER_NODE:+"trainer.n_gpus_per_node=$N_GPUS_PER_NODE"})
 for word in "$@"; do
     case $word in
     --dry-run | --overrides) mode=${word#--} ;;
-    -*) echo "launch.sh: unknown option $word; known: --dry-run, --overrides, key=value" >&2 && exit 2 ;;
+    --recipe-only) plan+=("$word") ;;
+    -*) echo "launch.sh: unknown option $word; known: --dry-run, --recipe-only, --overrides, key=value" >&2 && exit 2 ;;
     *) words+=("$word") ;;
     esac
 done
@@ -44,7 +47,7 @@ unset PYTHONDONTWRITEBYTECODE # without compiled files each process starts 10 s 
 cd "$root"
 if [ "$mode" = dry-run ]; then
     status=0
-    "$PYTHON" -m recipe.preflight "${words[@]}" || status=$?
+    "$PYTHON" "${plan[@]}" "${words[@]}" || status=$?
     printf '\ncommand:\n  cd %q\n  %q -m %s' "$root" "$PYTHON" "$module"
     printf ' \\\n    %q' "${words[@]}"
     echo
