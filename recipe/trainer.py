@@ -26,6 +26,13 @@ class _StepSkipped(Exception):
     """Raised between sampling and training of a step that trains nothing."""
 
 
+def without_padding(batch: KVBatchMeta) -> KVBatchMeta:
+    """The samples of a batch, without the rows that verl fills a partial batch up with: they count nowhere."""
+    return batch.select_keys(
+        [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    )
+
+
 @register_trainer(TRAINER_MODE)
 class DAPOTrainer(PPOTrainerSync):
     """`PPOTrainerSync` whose sampler sends every prompt, and whose checkpoints hold the sampler's state."""
@@ -35,6 +42,7 @@ class DAPOTrainer(PPOTrainerSync):
         self.trainer_mode = "sync"  # verl treats any other name as asynchronous
         self._keep = config.trainer.max_actor_ckpt_to_keep
         config.trainer.max_actor_ckpt_to_keep = None  # verl deletes before it writes: see checkpoints.rotate
+        self.gradient_steps = 0  # optimizer steps over the run
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
@@ -74,21 +82,29 @@ class DAPOTrainer(PPOTrainerSync):
 
     def _step_once(self, metrics: dict, timing_raw: dict, sample_batch_size: int) -> KVBatchMeta:
         try:
-            return super()._step_once(metrics, timing_raw, sample_batch_size)
+            batch = super()._step_once(metrics, timing_raw, sample_batch_size)
         except _StepSkipped:
             return KVBatchMeta(partition_id="train", keys=[], tags=[])
+        self.gradient_steps += self._updates(len(batch.keys))
+        return batch
+
+    def _updates(self, samples: int) -> int:
+        """Optimizer steps that a batch of so many samples (padding included) takes."""
+        if self.global_steps < self.config.trainer.critic_warmup:
+            return 0
+        actor = self.config.actor_rollout_ref.actor
+        return samples // (actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n) * actor.ppo_epochs
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, timing_raw: dict, global_steps: int, epoch: int):
-        updates = self.config.data.train_batch_size // self.config.actor_rollout_ref.actor.ppo_mini_batch_size
-        metrics["training/gradient_step"] = global_steps * updates * self.config.actor_rollout_ref.actor.ppo_epochs
+        metrics["training/gradient_step"] = self.gradient_steps
         if batch.keys:
-            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+            super()._compute_metrics(without_padding(batch), metrics, timing_raw, global_steps, epoch)
         else:
             metrics["training/global_step"] = global_steps
 
     def _log_rollout_data(self, batch: KVBatchMeta, timing_raw: dict, rollout_data_dir: str) -> None:
         if batch.keys:
-            super()._log_rollout_data(batch, timing_raw, rollout_data_dir)
+            super()._log_rollout_data(without_padding(batch), timing_raw, rollout_data_dir)
 
     def _save_checkpoint(self) -> None:
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
@@ -97,7 +113,8 @@ class DAPOTrainer(PPOTrainerSync):
         (folder / CARRIED_FILE).unlink(missing_ok=True)  # of an interrupted save of this very step
         if (carried := self.replay_buffer.export_carried()) is not None:
             torch.save(carried, folder / CARRIED_FILE)
-        write_state(folder, {"sampler": self.replay_buffer.state_dict(), "run": self._identity()})
+        state = {"sampler": self.replay_buffer.state_dict(), "gradient_steps": self.gradient_steps}
+        write_state(folder, state | {"run": self._identity()})
         super()._save_checkpoint()
         for old in rotate(folder.parent, self._keep, world_size(self.config)):
             logger.warning("deleted %s: trainer.max_actor_ckpt_to_keep=%s", old, self._keep)
@@ -111,6 +128,7 @@ class DAPOTrainer(PPOTrainerSync):
             raise ValueError("\n".join(problems))
         super()._load_checkpoint()
         self.replay_buffer.load_state_dict(state["sampler"])
+        self.gradient_steps = state["gradient_steps"]
         if (folder / CARRIED_FILE).is_file():
             # our own file, pickled like the rest of verl's checkpoints: resume only from folders that you trust
             self.replay_buffer.import_carried(torch.load(folder / CARRIED_FILE, weights_only=False))

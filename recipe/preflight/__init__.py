@@ -6,15 +6,15 @@ them all, and all problems are reported at once. A rule of your own is one funct
     python -m recipe.preflight experiment=qwen2.5_32b technique=dapo cluster=multi_node
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipe.ignored_keys import ignored_keys
 from recipe.preflight import (
     batches,
     data,
-    ignored,
     machine,
     memory,
     model,
@@ -27,7 +27,7 @@ from recipe.preflight import (
     values,
 )
 
-Rule = Callable[[DictConfig], Iterator[str]]
+Rule = Callable[[DictConfig], Iterable[str]]
 
 RECIPE_RULES: tuple[Rule, ...] = (
     batches.mini_batch,
@@ -39,6 +39,7 @@ RECIPE_RULES: tuple[Rule, ...] = (
     technique.probabilities,
     technique.filter_metric,
     technique.trainer_version,
+    technique.unbounded_sampler,
     technique.sampler_settings,
     technique.reward_settings,
     technique.overlong_punishment,
@@ -47,11 +48,7 @@ RECIPE_RULES: tuple[Rule, ...] = (
     technique.loss,
     technique.name_holds,
     technique.kl_and_reward_model,
-    ignored.moved_sections,
-    ignored.gone_keys,
-    ignored.generation_limit,
-    ignored.unbounded_sampler,
-    ignored.generation_batch,
+    ignored_keys,
     parallel.sizes_divide_devices,
     parallel.ulysses,
     parallel.cluster,

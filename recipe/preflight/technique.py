@@ -66,6 +66,15 @@ def trainer_version(config: DictConfig) -> Iterator[str]:
         )
 
 
+def unbounded_sampler(config: DictConfig) -> Iterator[str]:
+    """Dynamic sampling has a sampler that gives up."""
+    if config.algorithm.filter_groups.enable and config.trainer.v1.sampler.custom_sampler.path is None:
+        yield (
+            "trainer.v1.sampler.custom_sampler.path=null: verl's built-in sampler never gives up on data that is too "
+            "hard or too easy; use pkg://recipe.dynamic_sampling"
+        )
+
+
 def sampler_settings(config: DictConfig) -> Iterator[str]:
     """The sampler accepts its keys."""
     kwargs: Any = OmegaConf.to_container(config.trainer.v1.sampler.sampler_kwargs, resolve=True)
