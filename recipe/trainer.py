@@ -1,6 +1,5 @@
 """verl's synchronous trainer with the sampler in charge of dispatch and of its own state; verl's loop is not copied."""
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -14,7 +13,8 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe import validation_metrics
-from recipe.checkpoints import latest_complete, read_state, write_state
+from recipe.checkpoints import read_state, resume_folder, rotate, world_size, write_state
+from recipe.run_identity import identity, resume_problems
 from reward.selftest import selftest
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class DAPOTrainer(PPOTrainerSync):
     def __init__(self, config: DictConfig):
         super().__init__(config)
         self.trainer_mode = "sync"  # verl treats any other name as asynchronous
+        self._keep = config.trainer.max_actor_ckpt_to_keep
+        config.trainer.max_actor_ckpt_to_keep = None  # verl deletes before it writes: see checkpoints.rotate
         self.gradient_steps = 0  # optimizer steps over the run
 
     def _init_dataloader(self) -> None:
@@ -122,19 +124,17 @@ class DAPOTrainer(PPOTrainerSync):
         state = {"sampler": self.replay_buffer.state_dict(), "gradient_steps": self.gradient_steps}
         write_state(folder, state | {"run": self._identity()})
         super()._save_checkpoint()
+        for old in rotate(folder.parent, self._keep, world_size(self.config)):
+            logger.warning("deleted %s: trainer.max_actor_ckpt_to_keep=%s", old, self._keep)
 
     def _load_checkpoint(self) -> None:
         folder = self._choose_checkpoint()
-        super()._load_checkpoint()
         if folder is None:
-            return
+            return super()._load_checkpoint()
         state = read_state(folder)
-        if state["run"] != self._identity():
-            raise ValueError(
-                f"{folder} was trained with {json.dumps(state['run'])}, this run has {json.dumps(self._identity())}: "
-                "resuming would skip or repeat data. Restore those settings, or start from the exported model in a "
-                "new run_dir"
-            )
+        if problems := resume_problems(folder, state["run"], self._identity(), self.config.allow_changed_resume):
+            raise ValueError("\n".join(problems))
+        super()._load_checkpoint()
         self.replay_buffer.load_state_dict(state["sampler"])
         self.gradient_steps = state["gradient_steps"]
         if (folder / CARRIED_FILE).is_file():
@@ -143,23 +143,13 @@ class DAPOTrainer(PPOTrainerSync):
 
     def _choose_checkpoint(self) -> Path | None:
         """Point verl at the newest complete checkpoint; its own search trusts a tracker file."""
-        if self.config.trainer.resume_mode != "auto":
-            chosen = self.config.trainer.resume_from_path
-            return Path(chosen) if self.config.trainer.resume_mode == "resume_path" else None
-        world_size = self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node
-        folder = latest_complete(Path(self.config.trainer.default_local_dir), world_size)
-        with open_dict(self.config):
-            self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
-            self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
+        folder = resume_folder(self.config)
+        if self.config.trainer.resume_mode == "auto":
+            with open_dict(self.config):
+                self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
+                self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
         return folder
 
     def _identity(self) -> dict[str, Any]:
-        """What must not change over a resume: the data, its order, and the sizes that count through it."""
-        data = self.config.data
-        return {
-            "train_rows": len(self.train_dataset),
-            "train_batch_size": data.train_batch_size,
-            "group_size": self.config.actor_rollout_ref.rollout.n,
-            "data_seed": data.seed,
-            "shuffle": data.shuffle,
-        }
+        """What must not change over a resume."""
+        return identity(self.config)
