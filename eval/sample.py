@@ -21,17 +21,29 @@ from reward.provenance import commit
 from reward.verdict import ANSWER_FORMATS, MODES
 
 
-def generate(model: Path, prompts: list[list[Message]], sampling: Sampling) -> tuple[list[Any], str]:
-    """vLLM's `RequestOutput` for every prompt, in order, and vLLM's version; tqdm shows the progress."""
-    if not (model / "config.json").is_file():
-        raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
+def load_engine(model: str, seed: int, tensor_parallel_size: int = 1, enforce_eager: bool = False) -> Any:
+    """vLLM's `LLM` on GPUs, or on CPU cores where this vLLM was built for them."""
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine in this process: quicker to start
     import vllm
     from vllm.platforms import current_platform
 
-    one_process: dict[str, Any] = {"distributed_executor_backend": "uni"} if current_platform.is_cpu() else {}
-    llm = vllm.LLM(str(model), seed=sampling.seed, enforce_eager=True, dtype="auto", **one_process)
+    on_cpu: dict[str, Any] = {}
+    if current_platform.is_cpu():
+        enforce_eager = True
+        on_cpu = {"distributed_executor_backend": "uni"} if tensor_parallel_size == 1 else {}
+    return vllm.LLM(
+        model, seed=seed, tensor_parallel_size=tensor_parallel_size, enforce_eager=enforce_eager, dtype="auto", **on_cpu
+    )
+
+
+def generate(model: Path, prompts: list[list[Message]], sampling: Sampling) -> tuple[list[Any], str]:
+    """vLLM's `RequestOutput` for every prompt, in order, and vLLM's version; tqdm shows the progress."""
+    if not (model / "config.json").is_file():
+        raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
+    llm = load_engine(str(model), sampling.seed, enforce_eager=True)
+    import vllm
+
     messages: list[Any] = prompts
     return llm.chat(messages, vllm.SamplingParams(**sampling.as_settings())), vllm.__version__
 
