@@ -13,17 +13,20 @@ key (`api-key=KEY` or VLLM_API_KEY) everything listens on loopback only; with on
 import argparse
 import importlib.metadata
 import os
+import tempfile
 from contextlib import AsyncExitStack
 from typing import Any
 
 import click
 import ray
 from ray import serve
+from ray._private import services
 from ray.dashboard.modules.dashboard_sdk import parse_runtime_env_args
 from ray.serve import Application
 from ray.serve.context import _get_global_client
 
-from eval.server_options import LOOPBACK, ServerOptions, is_loopback, read_options, replicas_on
+from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
+from eval.server_options import ServerOptions, is_loopback, read_options, replicas_on
 
 VLLM = "0.24"  # whose app this file was written for
 _NAMESPACE = "serve"
@@ -44,6 +47,7 @@ class VLLMServer:
     def __init__(self, engine: argparse.Namespace, api_keys: tuple[str, ...]):
         self._arguments, self._api_keys = engine, api_keys
         self._open = AsyncExitStack()
+        bind_replica_to_loopback()
 
     async def __serve_build_asgi_app__(self) -> Any:
         """Start the engine and return the app; Ray Serve calls it once."""
@@ -51,6 +55,7 @@ class VLLMServer:
 
         from eval.server_key import RequireKey
 
+        os.environ[STORE] = self._open.enter_context(tempfile.TemporaryDirectory())
         self._engine = await self._open.enter_async_context(build_async_engine_client(self._arguments))
         tasks = await self._engine.get_supported_tasks()
         app = build_app(self._arguments, tasks, self._engine.model_config)
@@ -94,6 +99,7 @@ def build_app(options: dict[str, str]) -> Application:
         max_constructor_retry_count=1,  # what kills an engine at its start kills the next one as well
         health_check_timeout_s=120,
         graceful_shutdown_timeout_s=5,
+        logging_config={"enable_access_log": False},
     )
     return deployment.bind(settings.engine, settings.api_keys)
 
@@ -148,7 +154,17 @@ def _join_ray() -> None:
         working_dir=given.get("working_dir"),
     )
     address = given.get("address")
-    ray.init(address=address, namespace=_NAMESPACE, runtime_env=runtime_env, _node_ip_address=LOOPBACK)
+    if services.canonicalize_bootstrap_address(address) is not None:
+        ray.init(address=address, namespace=_NAMESPACE, runtime_env=runtime_env)
+        return
+    start_ray_on_loopback()
+    ray.init(
+        address="local",
+        namespace=_NAMESPACE,
+        runtime_env=runtime_env,
+        include_dashboard=False,
+        _node_ip_address=LOOPBACK,
+    )
 
 
 def _resources(settings: ServerOptions) -> tuple[int, dict[str, Any]]:
@@ -173,6 +189,8 @@ def _resources(settings: ServerOptions) -> tuple[int, dict[str, Any]]:
     if each == 1 and engine.distributed_executor_backend is None:
         engine.distributed_executor_backend = "uni"  # no process for the worker beside the engine's
         variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # without it vLLM turns `uni` into `mp` on a CPU
+    if engine.worker_cls == "auto":
+        engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:
         engine.enforce_eager = True  # compiling takes minutes
     return settings.replicas or 1, {

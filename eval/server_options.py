@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-LOOPBACK, PORT = "127.0.0.1", 8000
+from eval.loopback import LOOPBACK
+
 NUM_REPLICAS = "num-replicas"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 # Options of `vllm serve` about its own process and socket: here both are Ray Serve's.
