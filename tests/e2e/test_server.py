@@ -190,11 +190,15 @@ def without_key():
 
 def test_one_script_serves_evaluates_and_stops(base, model, tmp_path):
     out = tmp_path / "samples.jsonl"
+    flags = ["--n", "2", "--max_tokens", "64", "--out", str(out)]
     done = subprocess.run(
-        ["bash", "scripts/eval_aime24.sh", str(model), "max-model-len=256", "--n", "2", "--max_tokens", "64",
-         "--out", str(out)],
-        cwd=ROOT, capture_output=True, text=True, timeout=900, env={**os.environ, "TEST_FILE": f"{base}/data/test.parquet"},
-    )  # fmt: skip
+        ["bash", "scripts/eval_aime24.sh", str(model), "max-model-len=256", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env={**os.environ, "TEST_FILE": f"{base}/data/test.parquet"},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {(line["problem"], line["sample"]) for line in lines} == {(p, s) for p in range(32) for s in range(2)}
