@@ -6,8 +6,9 @@
 
 import math
 import random
+import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 
 def avg_at_k(correct: Sequence[Sequence[float]]) -> float:
@@ -50,25 +51,46 @@ def maj_at_k(predictions: Sequence[str | None], correct: Sequence[float]) -> flo
     return float(correct[list(predictions).index(winner)])
 
 
+def standard_error(per_problem: Sequence[float]) -> float | None:
+    """Standard error of the mean over problems: sample standard deviation / sqrt(problems); None for one problem."""
+    if len(per_problem) < 2:
+        return None
+    return statistics.stdev(per_problem) / math.sqrt(len(per_problem))
+
+
 def bootstrap_interval(
-    per_problem: Sequence[float],
-    level: float = 0.95,
-    draws: int = 2000,
-    seed: int = 0,
-    statistic: Callable[[Sequence[float]], float] | None = None,
+    per_problem: Sequence[float], level: float = 0.95, draws: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of a statistic (default: the mean) of one value a problem, resampling problems.
+    """Bootstrap interval of the mean of one value a problem, resampling problems.
+
+    Expanded percentile interval (Hesterberg, arXiv 1411.5279, section 5.3): plain percentiles are too narrow for few
+    problems, because a resample's spread is short by sqrt((P - 1) / P) and the normal quantile ignores that the spread
+    is estimated. For 30 problems a 95 % interval takes the 1.9 and 98.1 % points.
 
     Returns:
-        `(low, high)`; deterministic for a given seed.
+        `(low, high)`; deterministic for a given seed. One problem gives a point: nothing is known of the spread.
     """
     if not per_problem:
         raise ValueError("an interval needs at least one problem")
+    size = len(per_problem)
+    if size == 1:
+        return per_problem[0], per_problem[0]
     rng = random.Random(seed)
-    of = statistic or (lambda values: math.fsum(values) / len(values))
-    values = sorted(of(rng.choices(per_problem, k=len(per_problem))) for _ in range(draws))
-    tail = (1.0 - level) / 2.0
-    return values[int(tail * (draws - 1))], values[math.ceil((1.0 - tail) * (draws - 1))]
+    means = sorted(math.fsum(rng.choices(per_problem, k=size)) / size for _ in range(draws))
+    quantile = _student_quantile(0.5 + level / 2.0, size - 1)
+    tail = statistics.NormalDist().cdf(-quantile * math.sqrt(size / (size - 1)))
+    return means[int(tail * (draws - 1))], means[math.ceil((1.0 - tail) * (draws - 1))]
+
+
+def _student_quantile(probability: float, freedom: int) -> float:
+    """Quantile of Student's t, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5)."""
+    z = statistics.NormalDist().inv_cdf(probability)
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
 
 
 def _check(correct: Sequence[Sequence[float]]) -> None:

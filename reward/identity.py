@@ -8,7 +8,16 @@ from reward.verdict import MODES, check_choice
 
 # What decides a verdict; the shells around it (manager, command line, self-test) do not.
 _SHELLS = frozenset(
-    ("manager.py", "score.py", "selftest.py", "scoring.py", "identity.py", "settings.py", "overlong.py")
+    (
+        "manager.py",
+        "score.py",
+        "selftest.py",
+        "scoring.py",
+        "identity.py",
+        "settings.py",
+        "overlong.py",
+        "provenance.py",
+    )
 )
 
 

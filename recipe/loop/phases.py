@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipe.checkpoints import write_text_atomic
+from reward.provenance import write_text_atomic
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from recipe.checkpoints import write_text_atomic
 from recipe.loop.phases import Record
-from recipe.stamps import RESOLVED_CONFIG, commit, versions
+from recipe.stamps import RESOLVED_CONFIG
+from reward.provenance import commit, versions, write_text_atomic
 
 ACCURACY_KEYS = ("mean", "low", "high", "problems", "samples")
 

@@ -1,0 +1,78 @@
+"""The launcher around a server, with a small HTTP server in the place of the real one."""
+
+import sys
+import time
+
+import httpx
+import psutil
+import pytest
+
+from eval.served import free_port, parse, running
+from recipe.loop.processes import PhaseFailed
+
+SERVER = """
+import http.server, sys, time
+ready = time.monotonic() + {delay}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" and time.monotonic() > ready else 503)
+        self.end_headers()
+print("starting", flush=True)
+http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
+"""
+
+
+def start(tmp_path, delay=0.0, timeout_s=20.0):
+    port = free_port()
+    code = SERVER.format(delay=delay, port=port)
+    return running([sys.executable, "-c", code], f"http://127.0.0.1:{port}", tmp_path / "log", timeout_s), port
+
+
+def test_it_is_ready_when_health_says_so_and_gone_afterwards(tmp_path):
+    server, port = start(tmp_path, delay=0.7)
+    before = time.monotonic()
+    with server:
+        assert time.monotonic() - before > 0.6
+        assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/health")
+    assert psutil.Process().children() == []
+
+
+def test_it_is_stopped_when_the_evaluation_fails(tmp_path):
+    server, _ = start(tmp_path)
+    with pytest.raises(ZeroDivisionError), server:
+        raise ZeroDivisionError
+    assert psutil.Process().children() == []
+
+
+def test_a_server_that_ends_is_reported_at_once_with_its_last_words(tmp_path):
+    server = running(
+        [sys.executable, "-c", "print('no such option'); exit(3)"], "http://127.0.0.1:9", tmp_path / "log", 60
+    )
+    before = time.monotonic()
+    with pytest.raises(PhaseFailed, match=r"status 3(.|\n)*no such option"), server:
+        pass
+    assert time.monotonic() - before < 10
+
+
+def test_a_server_that_never_gets_ready_is_given_up(tmp_path):
+    server, _ = start(tmp_path, delay=100.0, timeout_s=1.0)
+    with pytest.raises(PhaseFailed, match=r"not ready within 1 s(.|\n)*starting"), server:
+        pass
+    assert psutil.Process().children() == []
+
+
+def test_words_go_to_the_server_and_flags_to_the_client():
+    own, server, client = parse(["dir", "tensor-parallel-size=8", "max-model-len=4096", "--n", "4", "--seed=1"])
+    assert own.model == "dir"
+    assert server == ["tensor-parallel-size=8", "max-model-len=4096"]
+    assert client == ["--n", "4", "--seed=1"]
+    assert parse(["dir", "--out", "x.jsonl"])[1:] == ([], ["--out", "x.jsonl"])
+
+
+@pytest.mark.parametrize("word", ["tensor-parallel-size", "port=1", "host=0.0.0.0", "model=other"])
+def test_words_of_neither_are_refused(word, capsys):
+    with pytest.raises(SystemExit):
+        parse(["dir", word])
+    assert word in capsys.readouterr().err
