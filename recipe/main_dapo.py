@@ -15,6 +15,7 @@ from recipe.cpu.detect import accelerator_visible
 from recipe.cpu.environment import cpu_environment
 from recipe.preflight import check_inputs, check_recipe
 from recipe.stamps import stamp
+from recipe.tracking import always_to_file, check_tracking, tracking_environment
 
 
 def environment(config: DictConfig) -> dict[str, str]:
@@ -24,7 +25,7 @@ def environment(config: DictConfig) -> dict[str, str]:
     variables = {
         "VERL_FILE_LOGGER_PATH": str(run_dir / "metrics" / f"{attempts:03d}.jsonl"),
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
-    }
+    } | tracking_environment(config)
     if config.trainer.device == "cpu":
         variables |= cpu_environment(config.trainer.n_gpus_per_node)
     return variables
@@ -67,7 +68,8 @@ def check_device(config: DictConfig) -> None:
 def _main(config: DictConfig) -> None:
     check_device(config)
     settle_paths(config)
-    if problems := check_recipe(config) + check_inputs(config):
+    always_to_file(config)
+    if problems := check_recipe(config) + check_inputs(config) + check_tracking(config):
         raise ValueError("\n  ".join(["this recipe cannot work:", *problems]))
     stamp(config, Path(config.run_dir))
     run(config)

@@ -22,6 +22,7 @@ from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
 from recipe.main_dapo import settle_paths
 from recipe.preflight import check_loop, check_machine, check_model, check_recipe
+from recipe.tracking import check_tracking
 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
@@ -60,7 +61,7 @@ def load(overrides: list[str]) -> DictConfig:
     """Compose the recipe with absolute paths and check it and the machine."""
     config = compose(overrides)
     settle_paths(config)
-    problems = check_recipe(config) + check_machine(config) + check_loop(config)
+    problems = check_recipe(config) + check_machine(config) + check_loop(config) + check_tracking(config)
     if config.loop.base_model is None:
         problems += check_model(config)
     if problems:

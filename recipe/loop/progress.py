@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from recipe.metrics_log import validation_accuracy
+
 
 def step_line(step: int, total: int, data: dict[str, Any]) -> str:
     """One line on a training step, from the metrics that verl logged for it."""
@@ -24,12 +26,6 @@ def step_line(step: int, total: int, data: dict[str, Any]) -> str:
     if validation is not None:
         parts.append(f"held-out {validation:.3f}")
     return "  ".join(parts)
-
-
-def validation_accuracy(data: dict[str, Any]) -> float | None:
-    """Mean accuracy of verl's validation in this step, or None when there was none."""
-    values = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/mean@" in k]
-    return values[0] if values else None
 
 
 class MetricsFollower:
