@@ -1,7 +1,7 @@
 """Is this run healthy? Rules over the logged series, each with a threshold and advice. Pure; no torch, no verl.
 
-A rule looks at the mean of the last `window` steps, so that one odd step does not fire it (`gradient_spike` is about one
-step, and does). Before there are `window` steps with a value it says nothing. Thresholds stand in
+A rule looks at the mean of the last `window` steps, so that one odd step does not fire it (`gradient_spike` is about
+one step, and does). Before there are `window` steps with a value it says nothing. Thresholds stand in
 `configs/health/default.yaml`; null switches a rule off. Nothing here changes the training.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,7 +184,7 @@ def _length_collapse(series: Series, settings: HealthSettings) -> tuple[float, f
 
 
 def _reward_without_accuracy(series: Series, settings: HealthSettings) -> tuple[float, float] | None:
-    """Reward rose from one window to the next, accuracy did not: before the filter, or held out when validated in both."""
+    """Reward rose from one window to the next, accuracy (before the filter, or held out) did not."""
     window, limit = settings.window, settings.thresholds["reward_without_accuracy"]
     reward_gain = _gain(series, REWARD, window)
     if limit is None or reward_gain is None or reward_gain <= limit:
@@ -210,8 +210,8 @@ RULES: dict[str, Rule] = {
         "Entropy collapse",
         ENTROPY,
         "mean entropy in nats a token",
-        "The model has stopped exploring: raise actor_rollout_ref.actor.clip_ratio_high, lower the learning rate, or stop "
-        "here if held-out accuracy is where it should be.",
+        "The model has stopped exploring: raise actor_rollout_ref.actor.clip_ratio_high, lower the learning rate, or "
+        "stop here if held-out accuracy is where it should be.",
         _below("entropy_collapse", ENTROPY),
     ),
     "entropy_runaway": Rule(

@@ -44,8 +44,8 @@ def _entry(path: Path, number: int, line: str, last: bool) -> tuple[int, dict[st
 
 def finite(data: Mapping[str, Any]) -> dict[str, float]:
     """The finite numbers of a step's metrics as floats."""
-    numbers = {k: float(v) for k, v in data.items() if isinstance(v, numbers.Real) and not isinstance(v, bool)}
-    return {k: v for k, v in numbers.items() if math.isfinite(v)}
+    values = {k: float(v) for k, v in data.items() if isinstance(v, numbers.Real) and not isinstance(v, bool)}
+    return {k: v for k, v in values.items() if math.isfinite(v)}
 
 
 def validation_accuracy(data: Mapping[str, float]) -> float | None:

@@ -13,7 +13,9 @@ def read_texts(keys: list[str], partition_id: str, decode: Callable[[list[int]],
     fields = ["prompts", "responses", "reward_model"]
     data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=fields)
     rows = zip(keys, data["prompts"].unbind(), data["responses"].unbind(), data["reward_model"], strict=True)
-    return {key: Texts(decode(prompt.tolist()), decode(answer.tolist()), _gold(gold)) for key, prompt, answer, gold in rows}
+    return {
+        key: Texts(decode(prompt.tolist()), decode(answer.tolist()), _gold(gold)) for key, prompt, answer, gold in rows
+    }
 
 
 def _gold(value: Any) -> str:

@@ -58,7 +58,7 @@ def always_to_file(config: DictConfig) -> None:
 
 
 def tracking_environment(config: DictConfig, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Environment variables of the chosen backends; what the user has set in `environ` (default: the process's) stays."""
+    """Environment variables of the chosen backends; what `environ` (default: the process's) has stays."""
     environ = os.environ if environ is None else environ
     run_dir, names, wanted = Path(config.run_dir), backends(config), {}
     if "tensorboard" in names:

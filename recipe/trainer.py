@@ -93,7 +93,7 @@ class DAPOTrainer(PPOTrainerSync):
         self._judge(metrics, global_steps)
 
     def _judge(self, metrics: dict, global_steps: int) -> None:
-        """Add `health/<rule>` (1.0: it fires) to the step's metrics, and warn of rules that did not fire the step before."""
+        """Add `health/<rule>` (1.0: it fires) to the step's metrics, and warn of those that begin to fire."""
         firing, new = self._health.news(global_steps, metrics)
         names = {finding.rule for finding in firing}
         metrics.update({f"health/{rule}": float(rule in names) for rule in RULES})

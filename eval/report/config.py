@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SECRET = re.compile(r"(^|[._])(api_?key|access_?key|secret|password|passwd|(hf|hub|auth|access|wandb)_?token|token)$", re.I)
+_SECRET = re.compile(
+    r"(^|[._])(api_?key|access_?key|secret(_key)?|password|passwd|((hf|hub|auth|access|wandb)_?)?token)$", re.IGNORECASE
+)
 HIDDEN = "(hidden)"
 MISSING = "(absent)"
 

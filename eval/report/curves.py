@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from recipe.metrics_log import Steps
 
-HELD_OUT = re.compile(r"val-core/(?P<source>.+)/acc/(?P<statistic>mean@\d+)$")
+HELD_OUT = re.compile(r"val-core/(?P<source>.+)/acc/(?P<statistic>mean|maj)@\d+(/mean)?$")
+_STATISTICS = {"mean": "mean", "maj": "majority"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ UPDATES = (
           "High: tokens that clip-higher stops from gaining more. Zero with one update a step."),
     _one("gradient_norm", "Gradient norm", "norm", "actor/grad_norm", note="Before clipping."),
     _one("probability_difference", "Rollout against trainer", "|difference| of probability",
-         "training/rollout_probs_diff_mean", note="Mean over tokens; both run the same weights, so it should be near 0."),
+         "training/rollout_probs_diff_mean", note="Mean over tokens; with the same weights it should be near 0."),
     _one("gradient_steps", "Gradient steps", "updates", "training/gradient_step",
          note="Updates over the run; the other figures count rollout steps."),
 )  # fmt: skip
@@ -79,8 +80,9 @@ COST = (
     _one("step_time", "Time of a step", "seconds", "timing_s/step"),
     _one("throughput", "Throughput", "tokens a second a device", "perf/throughput",
          note="Tokens trained on, prompts included, over the whole step."),
-    Curve("memory", "Memory", "GB", (Line("host", ("perf/cpu_memory_used_gb",)),
-                                     Line("device", ("perf/max_memory_allocated_gb",)))),
+    Curve("memory", "Memory", "GB",
+          (Line("machine, in use", ("actor/perf/cpu_memory_used_gb",)),
+           Line("device, peak", ("actor/perf/max_memory_allocated_gb",)))),
 )  # fmt: skip
 
 REASONS = {
@@ -112,15 +114,20 @@ TIMES = {
 
 def held_out(runs: Sequence[Steps]) -> list[Curve]:
     """One curve for each held-out data set that any run validated on; its value counts the samples a problem."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for key in sorted({key for steps in runs for data in steps.values() for key in data}):
         if match := HELD_OUT.match(key):
-            found.setdefault(match["source"], []).append(key)
+            found.setdefault(match["source"], {}).setdefault(match["statistic"], []).append(key)
     return [
-        _one(f"held_out_{re.sub(r'[^a-zA-Z0-9]+', '_', source)}", f"Held-out accuracy, {source}", "share right", *keys,
-             note="Mean over samples, in training's own validation.")
+        Curve(
+            f"held_out_{re.sub(r'[^a-zA-Z0-9]+', '_', source)}",
+            f"Held-out accuracy, {source}",
+            "share right",
+            tuple(Line(label, tuple(keys[name])) for name, label in _STATISTICS.items() if name in keys),
+            "Mean over samples and majority vote (the paper's avg@k and cons@k), in training's own validation.",
+        )
         for source, keys in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def series(steps: Steps, line: Line) -> tuple[list[int], list[float]]:

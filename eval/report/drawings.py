@@ -1,7 +1,7 @@
 """Which figures a report has: the runs' series, handed to `figures` in the order of the page."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eval.report import curves
 from eval.report.figures import Drawing, Plotted, intervals, lines, stacked
@@ -35,7 +35,9 @@ def paper_curves(runs: Sequence[Run]) -> list[Drawing]:
 
 def filter_curves(runs: Sequence[Run]) -> list[Drawing]:
     """What the filter saw, kept and wasted."""
-    groups = [drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _groups(run, i, len(runs))) is not None]
+    groups = [
+        drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _groups(run, i, len(runs))) is not None
+    ]
     return [*groups, *_drawn(curves.FILTER, runs)]
 
 
@@ -46,7 +48,9 @@ def update_curves(runs: Sequence[Run]) -> list[Drawing]:
 
 def cost_curves(runs: Sequence[Run]) -> list[Drawing]:
     """Time, memory and throughput."""
-    times = [drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _times(run, i, len(runs))) is not None]
+    times = [
+        drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _times(run, i, len(runs))) is not None
+    ]
     return [*times, *_drawn(curves.COST, runs)]
 
 
@@ -60,6 +64,12 @@ def accuracy(runs: Sequence[Run]) -> list[Drawing]:
     ]
     note = "Bars are 95 % intervals over problems."
     return [intervals("evaluations", "Accuracy", "share of samples right", rows, note)] if rows else []
+
+
+def _each(draw: Callable[[Run, int, int], Drawing | None], runs: Sequence[Run]) -> list[Drawing]:
+    """A figure of its own for each of the first runs."""
+    found = [draw(run, index, len(runs)) for index, run in enumerate(runs[:_MOST_STACKED])]
+    return [drawing for drawing in found if drawing is not None]
 
 
 def _drawn(chosen: Sequence[curves.Curve], runs: Sequence[Run]) -> list[Drawing]:

@@ -1,7 +1,7 @@
 """Draws with matplotlib: one figure as inline SVG, whose colours follow the page's theme, and as a PNG beside it.
 
-The SVG's colours are CSS variables (`--ink`, `--grid`, `--series-0` ...) that the page defines for light and dark; the PNG
-has the light ones. Text stays text, so that it can be read aloud, searched and set in the page's font.
+The SVG's colours are CSS variables (`--ink`, `--grid`, `--series-0` ...) that the page defines for light and dark; the
+PNG has the light ones. Text stays text, so that it can be read aloud, searched and set in the page's font.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ from matplotlib.ticker import MaxNLocator
 
 INK, MUTED, GRID, PAPER = "#1b1f24", "#5b6470", "#d9dde2", "#ffffff"
 SERIES = ("#0060a8", "#c44900", "#007a5a", "#a8458a", "#8a6a00", "#5b4fc0", "#b3203b", "#4a5a68", "#2f7d9b", "#7a4b2a")
-SERIES_DARK = ("#6cb8ff", "#ff9d5c", "#4fd1a5", "#f09ad6", "#e3c04a", "#ada3ff", "#ff8494", "#b5c2cd", "#7fd4f2", "#d8a583")
+SERIES_DARK = (
+    "#6cb8ff",
+    "#ff9d5c",
+    "#4fd1a5",
+    "#f09ad6",
+    "#e3c04a",
+    "#ada3ff",
+    "#ff8494",
+    "#b5c2cd",
+    "#7fd4f2",
+    "#d8a583",
+)
 _MARKERS = "os^DvPX*<>"
 _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 _THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
@@ -111,7 +122,9 @@ def stacked(
         totals = {label: sum(values) for label, values in parts.items()}
         whole = sum(totals.values()) or 1.0
         told = ", ".join(f"{label} {total / whole:.0%}" for label, total in totals.items())
-        return _finish(figure, name, title, f"{title}, {unit}, stacked bars by training step. Over all steps: {told}.", note)
+        return _finish(
+            figure, name, title, f"{title}, {unit}, stacked bars by training step. Over all steps: {told}.", note
+        )
 
 
 def intervals(
@@ -155,7 +168,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = zip(*entries, strict=True)
     longest = max(map(len, labels))
     columns = 1 if longest > 24 else 2 if longest > 14 else 3
-    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=9.5)
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=10, handlelength=3)
 
 
 def _finish(figure: Figure, name: str, title: str, alt: str, note: str) -> Drawing:
@@ -166,7 +179,7 @@ def _finish(figure: Figure, name: str, title: str, alt: str, note: str) -> Drawi
 
 
 def inline(svg: str, name: str, alt: str) -> str:
-    """An SVG document as an element of a page: no prolog, no style of its own, ids apart, the page's colours and font."""
+    """An SVG document as an element of a page: no prolog or style, ids apart, the page's colours and font."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.S)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)

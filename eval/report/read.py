@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,7 +37,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """Seconds of a phase over all attempts, its peak memory in bytes (None: not measured), and whether it ended well."""
+    """Seconds of a phase over all attempts, its peak memory in bytes (None: not measured), whether it ended well."""
 
     name: str
     seconds: float
@@ -70,7 +71,9 @@ def read_run(folder: Path) -> Run:
         ValueError: the folder holds nothing of a run, or a file in it is damaged beyond its last line.
     """
     if not any((folder / name).exists() for name in ("metrics", RESOLVED_CONFIG, "loop.json", "eval")):
-        raise ValueError(f"{folder} is no run folder: it has neither metrics/ nor {RESOLVED_CONFIG}; give outputs/<run>")
+        raise ValueError(
+            f"{folder} is no run folder: it has neither metrics/ nor {RESOLVED_CONFIG}; give outputs/<run>"
+        )
     steps = read_steps(folder / "metrics")
     config, commit = _read_config(folder)
     loop = _read_json(folder / "loop.json")
@@ -164,9 +167,10 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], str]:
         return {}, "unknown"
     text = path.read_text()
     first = text.splitlines()[0] if text else ""
-    commit = first.removeprefix("# commit ").strip() if first.startswith("# commit ") else "unknown"
+    commit = re.sub(r"^([0-9a-f]{12})[0-9a-f]+", r"\1", first.removeprefix("# commit ").strip())
+    commit = commit if first.startswith("# commit ") else "unknown"
     try:
-        return without_secrets(flat(yaml.safe_load(text) or {})), commit
+        return without_secrets(flat(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {})), commit
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is damaged ({error}); move it away to report without it") from error
 

@@ -35,7 +35,9 @@ def read_responses(folder: Path) -> list[Response]:
     """All responses that a run kept as text, by kind and step."""
     rows = [_from_example(row) for path in _spread(_by_step(folder / "examples"), _FILES) for row in _rows(path)]
     if not rows:
-        rows = [_from_rollout(path.stem, row) for path in _spread(_by_step(folder / "rollouts"), 4) for row in _rows(path)]
+        rows = [
+            _from_rollout(path.stem, row) for path in _spread(_by_step(folder / "rollouts"), 4) for row in _rows(path)
+        ]
     if not rows:
         evaluations = sorted((folder / "eval").glob("*.jsonl"))
         rows = [_from_evaluation(path.stem, row) for path in evaluations for row in _rows(path)]
@@ -88,8 +90,8 @@ def _from_rollout(step: str, row: dict[str, Any]) -> Response | None:
         return None
     score = float(row.get("score") or 0.0)
     return Response(
-        "right" if score > 0 else "wrong", f"step {step}", str(row.get("input", "")), row["output"], str(row.get("gts")),
-        "(not recorded)", f"reward {score:+.2f}",
+        "right" if score > 0 else "wrong", f"step {step}", str(row.get("input", "")), row["output"],
+        str(row.get("gts")), "(not recorded)", f"reward {score:+.2f}",
     )  # fmt: skip
 
 
@@ -109,7 +111,7 @@ def _by_step(folder: Path) -> list[Path]:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSONL file; a line that is none, such as one torn by a kill, is left out: these are examples only."""
+    """Objects of a JSONL file; a line that is none, such as one torn by a kill, is left out."""
     found = []
     for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
         try:
