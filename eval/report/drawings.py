@@ -95,7 +95,7 @@ def _groups(run: Run, index: int, of: int) -> Drawing | None:
     steps = {step: data for step, data in run.steps.items() if "sampling/generated_groups" in data}
     parts = {label: [data.get(key, 0.0) for data in steps.values()] for label, key in curves.REASONS.items()}
     parts = {label: values for label, values in parts.items() if any(values)}
-    title = "Generated groups" + (f", {short(run.name)}" if of > 1 else "")
+    title = "Generated groups" + (f"\n{short(run.name)}" if of > 1 else "")
     note = "One group is one prompt; only kept ones train."
     return stacked(f"groups_{index}", title, "groups", list(steps), parts, note) if parts else None
 
@@ -103,7 +103,7 @@ def _groups(run: Run, index: int, of: int) -> Drawing | None:
 def _times(run: Run, index: int, of: int) -> Drawing | None:
     steps = {step: data for step, data in run.steps.items() if "timing_s/step" in data}
     parts = step_parts(steps)
-    title = "Where a step's time goes" + (f", {short(run.name)}" if of > 1 else "")
+    title = "Where a step's time goes" + (f"\n{short(run.name)}" if of > 1 else "")
     return stacked(f"times_{index}", title, "seconds", list(steps), parts) if parts else None
 
 

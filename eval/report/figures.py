@@ -172,9 +172,12 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 
 def _finish(figure: Figure, name: str, title: str, alt: str, note: str) -> Drawing:
+    title, alt = title.replace("\n", ", "), alt.replace("\n", ", ")
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once, for both files
     vector, picture = io.StringIO(), io.BytesIO()
     figure.savefig(vector, format="svg", metadata={"Date": None})
-    figure.savefig(picture, format="png", dpi=144, metadata={"Title": title, "Description": alt})
+    figure.savefig(picture, format="png", dpi=120, metadata={"Title": title, "Description": alt})
     return Drawing(name, title, alt, note, inline(vector.getvalue(), name, alt), picture.getvalue())
 
 
