@@ -38,9 +38,14 @@ class Finding:
     threshold: float
 
     def __str__(self) -> str:
-        """One line: what was seen, and what to do."""
+        """One line: the rule, what was seen, and what to do."""
+        return f"{RULES[self.rule].title}: {self.detail}"
+
+    @property
+    def detail(self) -> str:
+        """What was seen, and what to do."""
         rule = RULES[self.rule]
-        return f"{rule.title}: {rule.what} {self.value:.3g}, threshold {self.threshold:.3g}. {rule.advice}"
+        return f"{rule.what} {self.value:.3g}, threshold {self.threshold:.3g}. {rule.advice}"
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ def firings(run: Run) -> list[Firing] | None:
         mine = [finding for finding in findings if finding.rule == name]
         if mine:
             steps = [finding.step for finding in mine]
-            found.append(Firing(rule.title, spans(steps, list(run.steps)), steps[-1] == max(run.steps), str(mine[-1])))
+            found.append(
+                Firing(rule.title, spans(steps, list(run.steps)), steps[-1] == max(run.steps), mine[-1].detail)
+            )
     return found
 
 

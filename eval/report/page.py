@@ -101,7 +101,11 @@ def render(runs: Sequence[Run], sections: Sequence[Section], accuracy_figures: S
         lstrip_blocks=True,
     )
     # the one thing that is not escaped: SVG that figures.py drew, in which matplotlib has escaped every text
-    environment.filters.update(markup=Markup, anchor=lambda text: re.sub(r"[^a-z]+", "-", text.lower()))
+    environment.filters.update(
+        markup=Markup,
+        anchor=lambda text: re.sub(r"[^a-z]+", "-", text.lower()),
+        capitalised=lambda text: text[:1].upper() + text[1:],
+    )
     names = ["Runs", "Health", "Accuracy", *(s.name for s in sections), "Preflight plan", "Differences", "Responses"]
     return environment.get_template("page.html").render(
         title=f"Run report: {runs[0].name}" if len(runs) == 1 else f"Run report: {len(runs)} runs",
