@@ -5,7 +5,7 @@ because the controller asked for it, so exactly `train_batch_size` kept groups t
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import transfer_queue as tq
@@ -15,8 +15,10 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from recipe.acceptance import AcceptanceEstimate
 from recipe.dispatch import ABANDON, DISPATCH, END, SKIP_STEP, StepController
+from recipe.examples import ExampleLog
 from recipe.group_filter import Group, is_settled
 from recipe.prompt_history import PromptHistory
+from recipe.queue_texts import read_texts
 from recipe.sampler_settings import SamplerSettings
 from recipe.sampling_metrics import LOSS_MASKED, GroupRecord, step_metrics
 from recipe.sampling_trace import write_step
@@ -47,6 +49,9 @@ class DynamicSampler(ReplayBuffer):
         # The trainer sets these two: prompts in the training data, and how to abort what the engines are generating.
         self.rows = 0
         self.abort_in_flight: Callable[[], None] = lambda: None
+        # And these two: where a few responses of each step are kept as text, and what turns token ids into text.
+        self.examples = ExampleLog(None, 0)
+        self.decode: Callable[[list[int]], str] = str
         self._carried: list[str] = []
         self._records: dict[str, GroupRecord] = {}
         self._samples: dict[str, dict[str, Any]] = {}
@@ -123,6 +128,8 @@ class DynamicSampler(ReplayBuffer):
         controller.close()
         self.step_skipped = outcome == SKIP_STEP
         selected = [] if self.step_skipped else controller.ledger.selected()
+        self._keep_examples(selected)
+        self.examples.write(global_steps)
         self._trace(global_steps, controller.ledger, selected)
         self._dispose(controller.ledger, selected)
         metrics = self._metrics(controller.ledger, selected)
@@ -145,6 +152,7 @@ class DynamicSampler(ReplayBuffer):
         ledger.carry_in(self._carried)
         self._records = {uid: self._records[uid] for uid in self._carried}
         self._samples = {}
+        self.examples.begin()
 
     def _run(self, controller: StepController) -> str:
         while True:
@@ -191,7 +199,18 @@ class DynamicSampler(ReplayBuffer):
         rejected = {uid for uid in ledger.pending() if uid in ended and not self._decide(ledger, uid, groups[uid])}
         for uid in pending - ended:
             self._foresee(ledger, uid, groups[uid])
+        self._keep_examples(rejected)
         self._clear_groups(TRAIN, rejected)
+
+    def _keep_examples(self, uids: Iterable[str]) -> None:
+        """Keep a few responses of these decided groups as text, as long as the step has room for their kind."""
+        groups: dict[str, dict[str, dict]] = {uid: {} for uid in uids}
+        for key, info in self._samples.items() if groups else ():
+            if uid_of(key) in groups:
+                groups[uid_of(key)][key] = info
+        for uid, infos in groups.items():
+            if chosen := self.examples.choose(infos, self._records[uid].reason):
+                self.examples.add(chosen, read_texts(list(chosen), TRAIN, self.decode), infos, self._records[uid])
 
     def _read_samples(self, pending: set[str]) -> None:
         """Fetch the grades of samples that have arrived since the last look.

@@ -21,6 +21,7 @@ from recipe.errors import ConfigError, user_errors
 from recipe.preflight import Result, preflight
 from recipe.preflight.storage import trained_already
 from recipe.stamps import Attempt, stamp
+from recipe.tracking import always_to_file, tracking_environment
 
 
 def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
@@ -28,7 +29,7 @@ def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
     variables = {
         "VERL_FILE_LOGGER_PATH": str(Path(config.run_dir) / "metrics" / f"{attempt.number:03d}.jsonl"),
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
-    }
+    } | tracking_environment(config)
     if config.trainer.device == "cpu":
         variables |= cpu_environment(config.trainer.n_gpus_per_node)
     return variables
@@ -99,6 +100,7 @@ def checked(config: DictConfig) -> Result:
 def train(config: DictConfig) -> None:
     """Check a composed recipe, say the plan, stamp the run's folder and train."""
     settle_paths(config)
+    always_to_file(config)
     result = checked(config)
     print(*result.plan, *(f"note        {note}" for note in result.notes), sep="\n", flush=True)
     done = trained_already(config)

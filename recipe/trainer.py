@@ -2,11 +2,12 @@
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
@@ -14,6 +15,9 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe import validation_metrics
 from recipe.checkpoints import read_state, resume_folder, rotate, world_size, write_state
+from recipe.examples import ExampleLog
+from recipe.health import RULES, HealthSettings, Monitor
+from recipe.metrics_log import read_steps
 from recipe.run_identity import identity, resume_problems
 from reward.selftest import selftest
 
@@ -57,7 +61,10 @@ class DAPOTrainer(PPOTrainerSync):
 
     def _setup(self) -> None:
         self.replay_buffer.abort_in_flight = self._abort_in_flight
+        self.replay_buffer.examples = ExampleLog(self.config.examples.dir, self.config.examples.per_kind)
+        self._health = Monitor(HealthSettings.from_mapping(OmegaConf.to_container(self.config.health)))  # type: ignore[arg-type]
         super()._setup()
+        self.replay_buffer.decode = partial(self.tokenizer.decode, skip_special_tokens=True)
 
     def _abort_in_flight(self) -> None:
         """Abort whatever the engines generate; their next requests are accepted again."""
@@ -102,6 +109,15 @@ class DAPOTrainer(PPOTrainerSync):
             super()._compute_metrics(without_padding(batch), metrics, timing_raw, global_steps, epoch)
         else:
             metrics["training/global_step"] = global_steps
+        self._judge(metrics, global_steps)
+
+    def _judge(self, metrics: dict, global_steps: int) -> None:
+        """Add `health/<rule>` (1.0: it fires) to the step's metrics, and warn of those that begin to fire."""
+        firing, new = self._health.news(global_steps, metrics)
+        names = {finding.rule for finding in firing}
+        metrics.update({f"health/{rule}": float(rule in names) for rule in RULES})
+        for finding in new:
+            logger.warning("health, step %d: %s", global_steps, finding)
 
     def _val_metrics_update(self, data_sources, sample_uids, values, sample_turns, expected_acc_counts=None):
         """Bootstrap accuracy as verl does; every other key of the reward is a plain mean."""
@@ -140,6 +156,9 @@ class DAPOTrainer(PPOTrainerSync):
         if (folder / CARRIED_FILE).is_file():
             # our own file, pickled like the rest of verl's checkpoints: resume only from folders that you trust
             self.replay_buffer.import_carried(torch.load(folder / CARRIED_FILE, weights_only=False))
+        for step, data in read_steps(Path(self.config.run_dir) / "metrics").items():
+            if step <= self.global_steps:  # what the attempts before this one saw
+                self._health.news(step, data)
 
     def _choose_checkpoint(self) -> Path | None:
         """Point verl at the newest complete checkpoint; its own search trusts a tracker file."""

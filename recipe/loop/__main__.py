@@ -15,7 +15,7 @@ from rich.console import Console
 
 from recipe.compose import compose, known_keys
 from recipe.errors import ConfigError, user_errors
-from recipe.loop.phases import Phase, Record, phases
+from recipe.loop.phases import Phase, Record, phases, report_page
 from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_descendants, run_phase
 from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
@@ -28,30 +28,28 @@ def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
     run_dir = Path(config.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     record = Record(run_dir / "loop.json")
-    display = Display(console, config.trainer.total_training_steps, run_dir / "metrics")
+    display = Display(console, config, run_dir / "metrics")
     todo = record.todo(phases(config, overrides))
     with MemoryMeter() as meter:
         for phase in phases(config, overrides):
             if phase not in todo:
                 console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
                 continue
-            try:
-                run_one(phase, record, display, run_dir)
-            finally:
-                record.note_memory(meter.peak_bytes)
+            run_one(phase, record, display, run_dir, meter)
     return summarise(config, record, run_dir)
 
 
-def run_one(phase: Phase, record: Record, display: Display, run_dir: Path) -> None:
+def run_one(phase: Phase, record: Record, display: Display, run_dir: Path, meter: MemoryMeter) -> None:
     """Run one phase and record what it took, and that it is done."""
     log = run_dir / "logs" / f"{phase.name}.log"
     display.start(phase.name, phase.hint, log)
     started = time.monotonic()
+    meter.take_peak()
     try:
         run_phase(phase.command, log, display.tick, phase.environment)
     finally:
         display.end()
-        record.add(phase, time.monotonic() - started)
+        record.add(phase, time.monotonic() - started, meter.take_peak())
     record.finish(phase)
 
 
@@ -104,6 +102,7 @@ def report(summary: dict, run_dir: Path, console: Console) -> None:
         f"summary: {run_dir / 'summary.json'}",
         highlight=False,
     )
+    console.print(f"report: {report_page(run_dir)}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Phase:
 
 
 def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
-    """The phases of a run: data, base_model, evaluate_before, train, export, evaluate_after."""
+    """The phases of a run: data, base_model, evaluate_before, train, export, evaluate_after, report."""
     run_dir = Path(config.run_dir)
     loop: Any = OmegaConf.to_container(config.loop, resolve=True)
     model = Path(config.actor_rollout_ref.model.path)
@@ -70,7 +70,13 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
             run_dir / "eval/after.summary.json",
             "sampling the trained model",
         ),
+        Phase("report", python("eval.report", run_dir, "--out", run_dir / "report"), report_page(run_dir), "drawing"),
     ]
+
+
+def report_page(run_dir: Path) -> Path:
+    """The page that the last phase writes."""
+    return run_dir / "report" / "index.html"
 
 
 def quoted(text: str) -> str:
@@ -105,14 +111,16 @@ class Record:
         """Seconds spent on the phase, all attempts together."""
         return self._entry(phase)["seconds"]
 
-    def add(self, phase: Phase, seconds: float) -> None:
-        """Count an attempt, finished or not."""
+    def add(self, phase: Phase, seconds: float, peak_bytes: int = 0) -> None:
+        """Count an attempt, finished or not; `peak_bytes` is the most memory that all processes had during it."""
         entry = self._entry(phase)
         self.data["phases"][phase.name] = {
             "command": phase.command,
             "seconds": entry["seconds"] + seconds,
+            "peak_bytes": max(entry.get("peak_bytes", 0), peak_bytes),
             "done": False,
         }
+        self.data["peak_bytes"] = max(self.data["peak_bytes"], peak_bytes)
         self._save()
 
     def finish(self, phase: Phase) -> None:
@@ -124,11 +132,6 @@ class Record:
         if not phase.output.exists():
             raise ValueError(f"phase {phase.name} ended well but did not write {phase.output}")
         self.data["phases"][phase.name]["done"] = True
-        self._save()
-
-    def note_memory(self, peak_bytes: int) -> None:
-        """Keep the highest peak of all attempts."""
-        self.data["peak_bytes"] = max(self.data["peak_bytes"], peak_bytes)
         self._save()
 
     def _entry(self, phase: Phase) -> dict[str, Any]:

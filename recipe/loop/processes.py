@@ -80,6 +80,11 @@ class MemoryMeter:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
+    def take_peak(self) -> int:
+        """The peak in bytes since the last call, which the next call starts anew."""
+        peak, self.peak_bytes = self.peak_bytes, 0
+        return peak
+
     def __enter__(self) -> "MemoryMeter":
         """Start watching."""
         self._thread.start()

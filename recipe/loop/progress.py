@@ -5,8 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
+
+from recipe.health import HealthSettings, Monitor
+from recipe.metrics_log import read_steps, validation_accuracy
 
 
 def step_line(step: int, total: int, data: dict[str, Any]) -> str:
@@ -24,12 +29,6 @@ def step_line(step: int, total: int, data: dict[str, Any]) -> str:
     if validation is not None:
         parts.append(f"held-out {validation:.3f}")
     return "  ".join(parts)
-
-
-def validation_accuracy(data: dict[str, Any]) -> float | None:
-    """Mean accuracy of verl's validation in this step, or None when there was none."""
-    values = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/mean@" in k]
-    return values[0] if values else None
 
 
 class MetricsFollower:
@@ -85,9 +84,12 @@ class LogFollower:
 class Display:
     """Prints phases and steps; on a terminal also a spinner with the time that the phase has taken."""
 
-    def __init__(self, console: Console, total_steps: int, metrics: Path):
-        self._console, self._total, self._metrics = console, total_steps, metrics
+    def __init__(self, console: Console, config: DictConfig, metrics: Path):
+        self._console, self._total = console, config.trainer.total_training_steps
         self._follower = MetricsFollower(metrics)
+        self._health = Monitor(HealthSettings.from_mapping(OmegaConf.to_container(config.health)))  # type: ignore[arg-type]
+        for step, data in read_steps(metrics).items():
+            self._health.news(step, data)
         self._status: Status | None = None
         self._started = 0.0
         self._label = ""
@@ -106,6 +108,9 @@ class Display:
             self._console.print(f"  {time.monotonic() - self._started:4.0f} s  {milestone}", highlight=False)
         for line in self._follower.poll():
             self._console.print("  " + step_line(line["step"], self._total, line["data"]), highlight=False)
+            _, new = self._health.news(line["step"], line["data"])
+            for finding in new:
+                self._console.print(f"  [yellow]warning[/yellow]  {escape(str(finding))}", highlight=False)
         if self._status is not None:
             self._status.update(f"{self._label}  {time.monotonic() - self._started:.0f} s")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from recipe.loop.phases import Record
+from recipe.loop.phases import Record, report_page
 from recipe.stamps import RESOLVED_CONFIG
 from reward.provenance import commit, versions, write_text_atomic
 
@@ -32,6 +32,7 @@ def summarise(config: DictConfig, record: Record, run_dir: Path) -> dict[str, An
         "seed": config.seed,
         "versions": versions(),
         "commit": commit(),
+        "report": str(report_page(run_dir)),
         "resolved_config": str(run_dir / RESOLVED_CONFIG),
     }
     write_text_atomic(run_dir / "summary.json", json.dumps(summary, indent=1) + "\n")

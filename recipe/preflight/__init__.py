@@ -26,6 +26,7 @@ from recipe.preflight import (
     technique,
     values,
 )
+from recipe.tracking import check_tracking
 
 Rule = Callable[[DictConfig], Iterable[str]]
 
@@ -49,6 +50,7 @@ RECIPE_RULES: tuple[Rule, ...] = (
     technique.name_holds,
     technique.kl_and_reward_model,
     ignored_keys,
+    check_tracking,
     parallel.sizes_divide_devices,
     parallel.ulysses,
     parallel.cluster,

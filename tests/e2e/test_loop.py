@@ -57,6 +57,10 @@ def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_
     assert "done before" in done.stdout
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["steps"] == 2
+    page = tmp_path / "report" / "index.html"
+    assert f"report: {page}" in done.stdout.splitlines()[-1]
+    assert summary["report"] == str(page)
+    assert {kind for kind in ("right", "wrong") if f'class="response {kind}"' in page.read_text()} == {"right", "wrong"}
     for name in ("accuracy_before", "accuracy_after"):
         assert summary[name]["problems"] == 128
         assert summary[name]["samples"] == 4

@@ -24,7 +24,7 @@ def phase(tmp_path, command=("a",)):
 def test_phases_of_the_tiny_recipe_in_order(tmp_path):
     config = compose([f"run_dir={tmp_path}", "trainer.total_training_steps=7", "seed=3"])
     found = {p.name: p for p in phases(config, ["seed=3"])}
-    assert list(found) == ["data", "base_model", "evaluate_before", "train", "export", "evaluate_after"]
+    assert list(found) == ["data", "base_model", "evaluate_before", "train", "export", "evaluate_after", "report"]
     assert "--seed=3" in found["data"].command
     assert found["train"].command[-2:] == ["seed=3", f"run_dir='{tmp_path}'"]
     assert found["export"].command[-4:-2] == ["--checkpoint", f"{tmp_path}/checkpoints/global_step_7"]

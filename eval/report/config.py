@@ -1,0 +1,47 @@
+"""Resolved configurations: flat, without secrets, and where those of several runs differ. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_SECRET = re.compile(
+    r"(^|[._])(api_?key|access_?key|secret(_key)?|password|passwd|((hf|hub|auth|access|wandb)_?)?token)$", re.IGNORECASE
+)
+HIDDEN = "(hidden)"
+MISSING = "(absent)"
+
+
+def flat(node: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one mapping of dotted keys; lists stay values."""
+    if isinstance(node, Mapping) and node:
+        return {k: v for key, value in node.items() for k, v in flat(value, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: node} if prefix else {}
+
+
+def without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same configuration with the values of keys that name a secret hidden."""
+    return {k: HIDDEN if v is not None and _SECRET.search(k) else v for k, v in config.items()}
+
+
+def differences(configs: Sequence[Mapping[str, Any]], folders: Sequence[str]) -> dict[str, list[str]]:
+    """Keys whose values are not the same in all configurations, with the value in each as text.
+
+    A run's own folder, which stands in many paths, counts as equal; so do the names that only say which run it is.
+    """
+    texts = [_texts(config, folder) for config, folder in zip(configs, folders, strict=True)]
+    keys = sorted(set().union(*texts)) if texts else []
+    rows = {key: [text.get(key, MISSING) for text in texts] for key in keys}
+    return {key: values for key, values in rows.items() if len(set(values)) > 1}
+
+
+def _texts(config: Mapping[str, Any], folder: str) -> dict[str, str]:
+    run_dir, name = str(config.get("run_dir") or folder), str(config.get("trainer.experiment_name", ""))
+    found = {}
+    for key, value in config.items():
+        if key in ("run_dir", "trainer.experiment_name"):
+            continue
+        text = "null" if value is None else str(value)
+        for part in (run_dir, name):
+            text = text.replace(part, "<run>") if part else text
+        found[key] = text
+    return found
