@@ -14,6 +14,7 @@ def cpu_environment(devices: int) -> dict[str, str]:
         "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: a dozen processes share the cores
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # lets one-rank engines keep their worker (the engine has its process)
         "TORCHDYNAMO_DISABLE": "1",  # vLLM compiles a few sampling helpers at every start: 23 s for nothing to gain
         "GLOO_SOCKET_IFNAME": "lo",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's word for: my own cluster's address is 127.0.0.1
