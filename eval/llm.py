@@ -13,6 +13,7 @@ key (`api-key=KEY` or VLLM_API_KEY) everything listens on loopback only; with on
 import argparse
 import importlib.metadata
 import os
+import socket
 import tempfile
 from contextlib import AsyncExitStack
 from typing import Any
@@ -201,8 +202,12 @@ def _resources(settings: ServerOptions) -> tuple[int, dict[str, Any]]:
 
 def _start_serve(settings: ServerOptions) -> None:
     """Start Ray Serve at the address asked for; where it runs already, see that its address will do."""
-    serve.start(http_options={"host": settings.host, "port": settings.port})
-    have = _get_global_client().http_config  # not what was asked for when Ray Serve ran before
+    client = _get_global_client(raise_if_no_controller_running=False)
+    if client is None:
+        _check_port(settings.host, settings.port)
+        serve.start(http_options={"host": settings.host, "port": settings.port})
+        return
+    have = client.http_config
     if have.port != settings.port:
         raise ValueError(
             f"Ray Serve runs already on this cluster, at port {have.port}: say port={have.port}, or end it with "
@@ -213,3 +218,11 @@ def _start_serve(settings: ServerOptions) -> None:
             f"Ray Serve runs already on this cluster and listens at {have.host}, beyond this machine: give api-key=... "
             "or end it with `serve shutdown`"
         )
+
+
+def _check_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"port={port} cannot be had at host={host} ({error}): choose another port") from error
