@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.conftest import ROOT
 from tests.e2e.test_loop import mine
 
-PROBLEMS, N = 20, 8
+PROBLEMS, N = 16, 8
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def start_stub(port):
     running = []
 
     def start():
-        command = [sys.executable, "-m", "tests.eval.stub", "--port", str(port), "--mean_latency_s", "0.2"]
+        command = [sys.executable, "-m", "tests.eval.stub", "--port", str(port), "--mean_latency_s", "0.15"]
         running.append(subprocess.Popen(command, cwd=ROOT))
         while True:
             assert running[-1].poll() is None
