@@ -57,13 +57,14 @@ class _Failed(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """One chat completion. Token counts are None when the server does not give them."""
+    """One chat completion. Token counts and the server's fingerprint are None when it does not give them."""
 
     text: str
     reasoning: str | None
     finish_reason: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
+    system_fingerprint: str | None
     latency_s: float
     attempts: int
 
@@ -186,16 +187,26 @@ def _reply_fields(content: dict[str, Any]) -> dict[str, Any]:
         choice = content["choices"][0]
         message, finish_reason = choice["message"], choice.get("finish_reason")
         text = message.get("content") or ""
-        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         usage = content.get("usage") or {}
-        counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
+        counts = {name: _whole(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise _Failed(f"no completion in {_short(json.dumps(content))}") from error
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not isinstance(reasoning, str):
         raise _Failed(f"content is no text in {_short(json.dumps(content))}")
     if finish_reason in ("abort", "error"):
         raise _Failed(f"the server gave up the request (finish_reason {finish_reason})")
-    return {"text": text, "reasoning": reasoning, "finish_reason": finish_reason, **counts}
+    return {
+        "text": text,
+        "reasoning": reasoning or None,
+        "finish_reason": finish_reason,
+        "system_fingerprint": content.get("system_fingerprint"),
+        **counts,
+    }
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _parse(raw: bytes) -> dict[str, Any]:

@@ -55,6 +55,7 @@ async def evaluate(options: argparse.Namespace) -> int:
                     name, problems, sampling, grader(options), options.system, options.chat_template_kwargs
                 )
                 await _ask(run, client, file)
+                regrade(file, grader(options))
                 return conclude(file, len(problems), n, grader(options), options.allow_missing, run.failures)
 
 
@@ -115,6 +116,7 @@ def conclude(
         "complete": not missing,
         "settings": read_settings(file.path) | {"grader": grader.name, "n": n},
         "graded_at_commit": commit(),
+        "server_fingerprints": sorted({line["system_fingerprint"] for line in lines if line.get("system_fingerprint")}),
         "missing_samples": [[p, s, failures.get((p, s), "not asked")] for p, s in missing],
     }
     try:

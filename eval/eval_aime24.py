@@ -9,10 +9,9 @@ The samples are appended to a JSONL as they finish; the same command asks only f
 import sys
 from pathlib import Path
 
-if (
-    not __package__
-):  # run as a file: the repository's packages are above it, and this folder's modules are not top-level
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
+if not __package__:  # run as a file: packages are found in the folder above, and nothing by its bare name in this one
+    _HERE = Path(__file__).resolve().parent
+    sys.path[:] = [str(_HERE.parent), *(path for path in sys.path if Path(path) != _HERE)]
 
 if __name__ == "__main__":  # grading processes import this file too, and need nothing of it
     from eval.command import main

@@ -1,12 +1,12 @@
 """One evaluation against a server: what is missing is asked, graded and appended."""
 
 import asyncio
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, field
 from typing import Any
 
 from eval.client import ChatClient, Reply, Unanswered, ask_all
-from eval.grading import Grader, grade_line, grade_lines
+from eval.grading import NOT_GRADED, Grader, grade_line, grade_lines
 from eval.problems import Problem, with_system
 from eval.progress import Progress
 from eval.records import Key, Line, SampleFile, sample_line
@@ -54,10 +54,9 @@ class Evaluation:
                 progress.failed()
                 return
             self._in_a_row = 0
-            line = self.line(key, reply)
-            verdict = await asyncio.get_running_loop().run_in_executor(pool, grade_line, line, self.grader)
-            file.append(line | verdict)
-            progress.answered(line | verdict)
+            line = await self._graded(self.line(key, reply), pool, file)
+            file.append(line)
+            progress.answered(line)
 
         await ask_all(self.missing(file), handle, client.endpoint.concurrency)
 
@@ -80,9 +79,21 @@ class Evaluation:
         return line | {
             "reasoning": reply.reasoning,
             "prompt_tokens": reply.prompt_tokens,
+            "system_fingerprint": reply.system_fingerprint,
             "latency_s": round(reply.latency_s, 3),
             "attempts": reply.attempts,
         }
+
+    async def _graded(self, line: Line, pool: Executor, file: SampleFile) -> Line:
+        """The line with its verdict. One whose grader died, or that was interrupted, is kept to be graded later."""
+        try:
+            verdict = await asyncio.get_running_loop().run_in_executor(pool, grade_line, line, self.grader)
+        except BrokenExecutor:
+            return line | NOT_GRADED
+        except asyncio.CancelledError:
+            file.append(line | NOT_GRADED)
+            raise
+        return line | verdict
 
     def _give_up(self, key: Key, error: str, concurrency: int) -> None:
         self.failures[key] = error

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
@@ -16,6 +16,15 @@ from reward.verdict import ANSWER_FORMATS, MODES, check_choice
 
 _MOST_WORKERS = 8
 _CHUNK = 64
+# In place of a verdict until there is one: no grader has this name, so the next look at the file grades the sample.
+NOT_GRADED = {
+    "correct": False,
+    "pred": None,
+    "parse_status": "none",
+    "reason": "not_graded",
+    "grading_error": True,
+    "grader": None,
+}
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,18 @@ def grade_line(line: dict[str, Any], grader: Grader) -> dict[str, Any]:
 
 
 def grade_lines(lines: Iterable[dict[str, Any]], grader: Grader, workers: int | None = None) -> list[dict[str, Any]]:
-    """The lines, in order, each with its verdict."""
+    """The lines, in order, each with its verdict.
+
+    Raises:
+        ValueError: a grading process was killed.
+    """
     lines = list(lines)
     with worker_pool(workers) as pool:
         verdicts = pool.map(grade_line, lines, [grader] * len(lines), chunksize=_CHUNK)
-        return [line | verdict for line, verdict in zip(lines, verdicts, strict=True)]
+        try:
+            return [line | verdict for line, verdict in zip(lines, verdicts, strict=True)]
+        except BrokenExecutor as error:
+            raise ValueError("a grading process was killed, probably for memory; run the same command again") from error
 
 
 def worker_pool(workers: int | None = None) -> ProcessPoolExecutor:

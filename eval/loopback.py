@@ -5,7 +5,6 @@ the library has no setting for; tests/e2e/test_server.py looks at the sockets.
 """
 
 import os
-from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 STORE = "DAPO_EVAL_STORE"  # environment variable: folder where the ranks of one engine meet
@@ -39,8 +38,9 @@ def bind_replica_to_loopback() -> None:
 
 
 def init_method(address: str) -> str:
-    """Where the ranks of one engine meet: a file named by the port of vLLM's own `address`, in the folder `STORE`.
+    """Where the ranks of one engine meet: a file in the folder `STORE` instead of vLLM's own `address`.
 
-    torch's store for `tcp://127.0.0.1:PORT` listens on all interfaces.
+    torch's store for `tcp://127.0.0.1:PORT` listens on all interfaces. vLLM's CPU worker names shared memory by what
+    follows the last colon, so that stays.
     """
-    return f"file://{Path(os.environ[STORE]) / address.rsplit(':', 1)[1]}"
+    return f"file://{os.environ[STORE]}/ranks:{address.rsplit(':', 1)[1]}"

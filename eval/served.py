@@ -86,6 +86,18 @@ def parse(arguments: list[str] | None = None) -> tuple[argparse.Namespace, list[
     return own, server, client
 
 
+def _evaluate(command: list[str]) -> int:
+    """Run the client and return its status; an interruption reaches it once, and it may close its files."""
+    client = subprocess.Popen(command, start_new_session=True)
+    try:
+        return client.wait()
+    except KeyboardInterrupt:
+        client.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            client.wait(_GRACE_S)
+        raise
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line; the client's exit status, or 1 when the server did not come up."""
     own, server_words, client_flags = parse(arguments)
@@ -102,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         started = time.monotonic()
         with running(server, url, own.server_log, own.ready_timeout):
             print(f"ready after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-            return subprocess.run(client).returncode
+            return _evaluate(client)
     except PhaseFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -49,6 +49,18 @@ def identity(request: Request) -> str:
     return json.dumps([request["messages"], request.get("seed")])
 
 
+async def streamed(request: web.Request, content: dict[str, Any]) -> web.StreamResponse:
+    """A completion as server-sent events, one word a chunk, with the usage at the end."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    words = content["choices"][0]["message"]["content"].split(" ")
+    chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"content": word + " "}}]} for word in words]
+    for chunk in [*chunks, {"choices": [], "usage": content["usage"]}]:
+        await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+    await response.write(b"data: [DONE]\n\n")
+    return response
+
+
 class Stub:
     """The server. `hits` counts requests by identity, `bodies` has them all, `peak` is the most at one time."""
 
@@ -97,7 +109,10 @@ class Stub:
             special = self.fault(request, body, before) if self.fault else None
             if asyncio.iscoroutine(special):
                 special = await special
-            return special if isinstance(special, web.StreamResponse) else web.json_response(special or answer(body))
+            if isinstance(special, web.StreamResponse):
+                return special
+            content = special or answer(body)
+            return await streamed(request, content) if body.get("stream") else web.json_response(content)
         finally:
             self.now -= 1
 
