@@ -25,8 +25,11 @@ class DAPOAgentLoop(SingleTurnAgentLoop):
     """Adds `finish_reason` (`length` or `stop`, read by the reward) and `loss_masked` to the output's extra fields."""
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
-        """As verl's; the response mask is all zero where `overlong_filtering.enable` and the answer is truncated."""
-        output = await super().run(sampling_params, **kwargs)
+        """As verl's, then `mark`."""
+        return self.mark(await super().run(sampling_params, **kwargs))
+
+    def mark(self, output: AgentLoopOutput) -> AgentLoopOutput:
+        """Note truncation; zero the response mask where `overlong_filtering.enable` and the answer is truncated."""
         truncated = is_truncated(output.response_ids, self.response_length, self.tokenizer.all_special_ids)
         masked = truncated and self.config.overlong_filtering.enable
         if masked:

@@ -124,8 +124,8 @@ class DynamicSampler(ReplayBuffer):
         self.step_skipped = outcome == SKIP_STEP
         selected = [] if self.step_skipped else controller.ledger.selected()
         self._trace(global_steps, controller.ledger, selected)
-        metrics = self._metrics(controller.ledger, selected)
         self._dispose(controller.ledger, selected)
+        metrics = self._metrics(controller.ledger, selected)
         return self._materialize_batch(TRAIN, selected, self._in_dispatch_order(selected)), metrics
 
     def _trace(self, global_steps: int, ledger: StepLedger, selected: list[str]) -> None:
@@ -155,9 +155,15 @@ class DynamicSampler(ReplayBuffer):
             if action.kind == DISPATCH:
                 self._dispatch(controller.ledger, action.count)
             elif action.kind == ABANDON:
-                self._dead.update(action.uids)
+                self._abandon(controller.ledger, action.uids)
             else:
                 time.sleep(self.settings.poll_interval_s)
+
+    def _abandon(self, ledger: StepLedger, uids: tuple[str, ...]) -> None:
+        self._dead.update(uids)
+        for key, info in self._samples.items():
+            if uid_of(key) in uids:
+                ledger.entries[uid_of(key)].tokens += info["length"]
 
     def _dispatch(self, ledger: StepLedger, count: int) -> None:
         reported = self.refill_fn(count)
@@ -236,7 +242,7 @@ class DynamicSampler(ReplayBuffer):
     # ------------------------------------------------------------------ the end of a step
 
     def _metrics(self, ledger: StepLedger, selected: list[str]) -> dict[str, float]:
-        metrics = step_metrics(ledger, self._records, selected, self.estimate, time.monotonic())
+        metrics = step_metrics(ledger, self._records, selected, self._carried, self.estimate, time.monotonic())
         metrics["sampling/masked_share"] = _share(self._samples, "masked")
         metrics["sampling/parse_fail_share"] = _share(self._samples, "parse_fail")
         metrics["sampling/reward_error_share"] = _share(self._samples, "reward_error")
@@ -258,7 +264,8 @@ class DynamicSampler(ReplayBuffer):
     def _dispose(self, ledger: StepLedger, selected: list[str]) -> None:
         """Carry fresh surplus over, or drop it; what was carried once and still found no room is dropped.
 
-        A skipped step updates nothing, so what it kept or was given is no staler after it.
+        A skipped step updates nothing, so what it kept or was given is no staler after it. The trainer recomputes the
+        old probabilities of carried groups with the policy of the step that trains them: their ratios start at 1.
         """
         kept = ledger.selected() + ledger.surplus()
         left = [uid for uid in kept if uid not in set(selected)]

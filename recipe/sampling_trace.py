@@ -89,13 +89,14 @@ def write_step(
 
 
 def read_trace(path: Path) -> list[TraceGroup]:
-    """Groups of a ``.jsonl`` file, or of all of a folder's, by step and dispatch; groups without samples left out.
+    """Groups of a ``.jsonl`` file, or of all of a folder's, by step and dispatch.
 
+    Left out: groups without samples, and carried ones, which the step before has.
     Raises ``ValueError`` with file and line when a line is not a group.
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     groups = [g for file in files for g in _read_file(file)]
-    return sorted((g for g in groups if g.lengths), key=lambda g: (g.step, g.order))
+    return sorted((g for g in groups if g.lengths and not g.carried), key=lambda g: (g.step, g.order))
 
 
 def _read_file(path: Path) -> list[TraceGroup]:

@@ -154,6 +154,8 @@ def test_metrics_before_and_after_the_filter():
     assert metrics["sampling/acc/after_filter"] == 0.5
     assert metrics["sampling/groups/all_correct"] == generated.count(RIGHT) == 4
     assert metrics["sampling/groups/all_wrong"] == 2
+    assert metrics["sampling/group_share/all_wrong"] == 2 / len(generated)
+    assert metrics["sampling/tokens_wasted"] == 21 * (len(generated) - 4)
     assert metrics["sampling/response_length_right/after_filter"] == 10
     assert metrics["sampling/response_length_wrong/after_filter"] == 11
     assert metrics["sampling/tokens_generated"] == 21 * len(generated)
@@ -167,6 +169,16 @@ def test_data_in_which_nothing_can_be_kept_ends_with_counts(outcome):
     with pytest.raises(SamplingExhausted, match="12 generated prompts with 0 of 4 groups") as error:
         sample(engine)
     assert ("all_correct 12" if outcome == RIGHT else "all_wrong 12") in str(error.value)
+
+
+def test_few_useful_prompts_train():
+    rows = [*[WRONG] * 20, MIXED, *[RIGHT] * 4]  # one of 25: four kept groups are four passes over the data
+    engine = FakeEngine(itertools.cycle(rows))
+    make(engine, rows=len(rows))
+    uids, metrics = sample(engine)
+    assert [engine.script[uid] for uid in uids] == [MIXED] * 4
+    assert 4 * 25 - 4 <= metrics["sampling/generated_groups"] <= 10 * 25  # bounds.max_passes is 10
+    assert metrics["sampling/epochs_consumed"] == metrics["sampling/generated_groups"] / 25
 
 
 def test_passes_over_the_data_are_a_bound():
@@ -214,13 +226,15 @@ def test_surplus_is_dropped_or_leads_the_next_step():
         make(engine, key(f"surplus={mode}"))
         first, metrics = sample(engine)
         kept = [uid for uid in engine.script if engine.script[uid] == MIXED]
-        return engine, first, kept[4:], metrics["sampling/surplus_groups"]
+        return engine, first, kept[4:], metrics
 
-    engine, first, left, surplus = surplus_of("drop")
-    assert surplus == len(left) > 0
+    engine, first, left, metrics = surplus_of("drop")
+    assert metrics["sampling/surplus_groups"] == len(left) > 0
+    assert metrics["sampling/tokens_wasted"] == 21 * (6 + len(left))
     assert not set(sample(engine, step=2)[0]) & set(left)
 
-    engine, first, left, surplus = surplus_of("carry_over")
+    engine, first, left, metrics = surplus_of("carry_over")
+    assert metrics["sampling/tokens_wasted"] == 21 * 6
     second, metrics = sample(engine, step=2)
     assert second[: len(left)] == left[:4]
     assert metrics["sampling/carried_share"] == min(4, len(left)) / 4
