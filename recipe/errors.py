@@ -14,11 +14,11 @@ EXIT_CODE = 2
 
 
 class ConfigError(ValueError):
-    """A recipe, its inputs or this machine cannot work. The message holds every problem, each on a line of its own."""
+    """A recipe, its inputs or this machine cannot work. The message holds every problem; several have a line each."""
 
     def __init__(self, headline: str, problems: list[str]):
         self.problems = problems
-        super().__init__("\n  ".join([headline, *problems]))
+        super().__init__((" " if len(problems) == 1 else "\n  ").join([headline, *problems]))
 
 
 USER_ERRORS = (ConfigError, HydraException, OmegaConfBaseException)

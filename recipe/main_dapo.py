@@ -115,6 +115,10 @@ def _with_hydra_flags(config: DictConfig) -> None:
     train(config)
 
 
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
+
+
 def main() -> None:
     """Entry point."""
     export_search_path()
@@ -122,7 +126,7 @@ def main() -> None:
     with user_errors(known_keys):
         if any(word.startswith("-") for word in overrides):
             os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors to us
-            sys.argv[1:] = overrides
+            sys.argv[1:] = sorted(overrides, key=_is_override)  # its parser wants the overrides side by side
             _with_hydra_flags()
         else:
             train(compose(overrides))

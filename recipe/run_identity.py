@@ -62,9 +62,24 @@ def identity(config: DictConfig) -> dict[str, Any]:
     """Return what a checkpoint stores of its run, JSON types only.
 
     `config`: load-bearing keys, flat; `data`: name, SHA-256, rows and card hash of each training file; `model`: path
-    and digest of the base model.
+    and digest of the base model; `loop`: the commands that make both in the laptop loop.
     """
-    return {"config": load_bearing(config), "data": data_files(config), "model": model_identity(config)}
+    return {
+        "config": load_bearing(config),
+        "data": data_files(config),
+        "model": model_identity(config),
+        "loop": loop_commands(config),
+    }
+
+
+def loop_commands(config: DictConfig) -> dict[str, str]:
+    """What `recipe.loop` makes data and base model with, `run_dir` left out, so that a folder may be moved."""
+    commands = {}
+    for key in ("data", "base_model"):
+        value: Any = OmegaConf.to_container(config.loop, resolve=True)[key]  # type: ignore[call-overload, index]
+        if isinstance(value, list):
+            commands[f"loop.{key}"] = " ".join(map(str, value)).replace(str(config.run_dir), "RUN_DIR")
+    return commands
 
 
 def load_bearing(config: DictConfig) -> dict[str, Any]:
@@ -157,6 +172,15 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], 
     return fixed, other
 
 
+def loop_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """As `changes`, of what the laptop loop would make anew before it trains: data, and the base model."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for which, key in enumerate(("loop.data", "loop.base_model")):
+        if (before := old["loop"].get(key)) != (after := new["loop"].get(key)):
+            found[which].append(f"{key}: {before} -> {after}")
+    return found
+
+
 def _shown(values: Mapping[str, Any], key: str) -> str:
     return json.dumps(values[key]) if key in values else "not set"
 
@@ -174,7 +198,9 @@ def _named(model: Mapping[str, Any]) -> str:
     return f"{model['path']} ({model['digest'][:12]})" if model["digest"] else str(model["path"])
 
 
-def resume_problems(folder: Path, stored: Mapping[str, Any], new: Mapping[str, Any], allowed: bool) -> list[str]:
+def resume_problems(
+    folder: Path, stored: Mapping[str, Any], new: Mapping[str, Any], allowed: bool, in_loop: bool = False
+) -> list[str]:
     """Say why the run that `new` describes must not resume from `folder`; empty when it may.
 
     Args:
@@ -182,12 +208,16 @@ def resume_problems(folder: Path, stored: Mapping[str, Any], new: Mapping[str, A
         stored: identity in the checkpoint.
         new: identity of this run.
         allowed: the user set `allow_changed_resume=true`.
+        in_loop: data and base model are made by the loop, and may have to be made anew before the training.
     """
     if "config" not in stored:
         return [
             f"{folder} was written by an older version of this recipe; start from its exported model in a new run_dir"
         ]
     fixed, other = changes(stored, new)
+    if in_loop:
+        made = loop_changes(stored, new)
+        fixed, other = fixed + made[0], other + made[1]
     problems = [
         f"resuming from {folder} would skip or repeat data: {line}; restore it, or start from the exported model in a "
         "new run_dir"

@@ -71,11 +71,11 @@ def _run(config: DictConfig, data: Data) -> list[str]:
     steps, updates = config.trainer.total_training_steps, updates_per_step(config)
     prompts = steps * config.data.train_batch_size
     rows = data.rows(config, "train_files")
-    passes = f"{prompts / rows:.2f} passes over the data" if rows else "passes over the data unknown (no data here)"
-    more = " at least (filtered groups use up prompts too)" if config.algorithm.filter_groups.enable else ""
+    passes = f", {prompts / rows:.2f} passes over the data" if rows else ""
+    if config.algorithm.filter_groups.enable:
+        passes += " at least (filtered groups use up prompts too)"
     return [
-        f"the run     {steps:,} rollout steps = {steps * updates:,} gradient steps; {prompts:,} trained prompts, "
-        f"{passes}{more}"
+        f"the run     {steps:,} rollout steps = {steps * updates:,} gradient steps; {prompts:,} trained prompts{passes}"
     ]
 
 

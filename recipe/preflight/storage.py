@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from recipe.checkpoints import read_state, resume_folder, step_of
 from recipe.preflight.memory import checkpoint_bytes
 from recipe.preflight.model_facts import ModelFacts
-from recipe.run_identity import identity, load_bearing, resume_problems
+from recipe.run_identity import identity, load_bearing, loop_commands, resume_problems
 
 _GB = 1e9
 # File systems that other nodes do not see. Anything else (nfs, lustre, gpfs, ceph, fuse ...) is taken as shared.
@@ -77,8 +77,8 @@ def changed_settings(config: DictConfig) -> Iterator[str]:
         folder = resume_folder(config)
         if folder is not None:
             old = read_state(folder)["run"]
-            new = {"config": load_bearing(config), "data": old.get("data", []), "model": old.get("model")}
-            yield from resume_problems(folder, old, new, config.allow_changed_resume)
+            new = {"config": load_bearing(config), "loop": loop_commands(config)}
+            yield from resume_problems(folder, old, {**old, **new}, config.allow_changed_resume, in_loop=True)
     except ValueError as error:
         yield f"trainer.default_local_dir={config.trainer.default_local_dir}: {error}"
 
