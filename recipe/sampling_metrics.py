@@ -7,6 +7,9 @@ from recipe.acceptance import AcceptanceEstimate
 from recipe.group_filter import KEPT, Group
 from recipe.step_ledger import StepLedger
 
+LOSS_MASKED = "loss_masked"
+"""Key of an agent loop's extra fields: 1.0 where overlong filtering took the sample out of the loss."""
+
 
 @dataclass(frozen=True)
 class GroupRecord:

@@ -194,7 +194,7 @@ def test_missing_model_ends_before_anything_starts(tmp_path):
          f"actor_rollout_ref.model.path={tmp_path}/nowhere"],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"{tmp_path}/nowhere is missing" in done.stderr
     assert not (tmp_path / "run" / "logs").exists()
 
@@ -204,6 +204,6 @@ def test_unknown_key_is_refused_by_name(tmp_path):
         [sys.executable, "-m", "recipe.loop", f"run_dir={tmp_path}", "trainer.total_trainning_steps=3"],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "total_trainning_steps" in done.stderr
     assert "Traceback" not in done.stderr
