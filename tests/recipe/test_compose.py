@@ -15,6 +15,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from data_prep.tiny_model import build_tokenizer
 from recipe.compose import CONFIG_DIR, verl_config_dir
+from recipe.ignored_keys import ignored_keys
 from recipe.preflight import check_recipe
 from recipe.resolved import flatten, keys_of, yaml_files
 from tests.recipe.recipes import NAMES, composed, words
@@ -170,6 +171,29 @@ def test_ray_knows_what_it_is_given():
     for file in FILES:
         given = {key.split(".")[2] for key in keys_of(CONFIG_DIR / file) if key.startswith("ray_kwargs.ray_init.")}
         assert given <= known, file
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        ("reward_model.overlong_buffer.enable", True, "reward.reward_kwargs.overlong_buffer_cfg"),
+        ("reward_model.reward_kwargs.max_resp_len", 64, "reward.reward_kwargs"),
+        ("reward_model.reward_manager", "dapo", "reward.reward_manager"),
+        ("custom_reward_function.path", "my.py", "reward.reward_manager"),
+        ("algorithm.filter_groups.max_num_gen_batches", 10, "bounds.max_generated"),
+        ("algorithm.filter_groups.max_inflight_gen_batches", 3, "max_in_flight"),
+        ("data.gen_batch_size", 1536, "max_in_flight"),
+        ("actor_rollout_ref.actor.grad_clip", 0.5, "optim.clip_grad"),
+        ("actor_rollout_ref.nccl_timeout", 1800, "no worker reads it"),
+        ("trainer.balance_batch", False, "always balances"),
+    ],
+)
+def test_ignored_keys_are_refused_with_what_replaces_them(key, value, remedy):
+    config = OmegaConf.create({"algorithm": {}})
+    OmegaConf.update(config, key, value)
+    (problem,) = ignored_keys(config)
+    assert f"{key}={value} " in problem
+    assert remedy in problem
 
 
 def test_command_line_wins_over_every_file():

@@ -30,6 +30,7 @@ DERIVED = {
     "recipe.technique",
     "critic.loss_agg_mode",  # no critic is trained
     "trainer.v1.sampler.sampler_kwargs.filter.enable",
+    "trainer.v1.sampler.sampler_kwargs.filter.mask_truncated",
     "trainer.v1.sampler.sampler_kwargs.reward_is_shaped",
 }
 
