@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,14 @@ class HealthSettings:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
                 raise ValueError(f"health.{key}={value} must be a number of at least 0, or null to switch the rule off")
         return cls(values["window"], thresholds)
+
+
+def thresholds_are_numbers(config: Mapping[str, Any]) -> Iterator[str]:
+    """A preflight rule: the section `health` of a configuration can be read."""
+    try:
+        HealthSettings.from_mapping(config["health"])
+    except ValueError as error:
+        yield str(error)
 
 
 class Series:

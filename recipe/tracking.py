@@ -8,7 +8,7 @@ import importlib.util
 import logging
 import netrc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -37,15 +37,19 @@ def backends(config: DictConfig) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def check_tracking(config: DictConfig) -> list[str]:
-    """Problems of `trainer.logger` as sentences: unknown names, packages that are not installed."""
-    problems = []
+def known_backends(config: DictConfig) -> Iterator[str]:
+    """A preflight rule: verl knows every backend in `trainer.logger`."""
     for name in backends(config):
         if name not in PACKAGES:
-            problems.append(f"trainer.logger={name} is unknown to verl: use some of {', '.join(PACKAGES)}")
-        elif (package := PACKAGES[name]) is not None and importlib.util.find_spec(package) is None:
-            problems.append(f"trainer.logger={name} needs the package {package}: pip install it, or leave {name} out")
-    return problems
+            yield f"trainer.logger={name} is unknown to verl: use some of {', '.join(PACKAGES)}"
+
+
+def installed_backends(config: DictConfig) -> Iterator[str]:
+    """A preflight rule: the packages of the backends are installed on this machine."""
+    for name in backends(config):
+        package = PACKAGES.get(name)
+        if package is not None and importlib.util.find_spec(package) is None:
+            yield f"trainer.logger={name} needs the package {package}: pip install it, or leave {name} out"
 
 
 def always_to_file(config: DictConfig) -> None:

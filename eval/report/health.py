@@ -26,7 +26,7 @@ class Firing:
 def settings_of(config: Mapping[str, Any]) -> HealthSettings:
     """The thresholds that the run itself had; those of `configs/health/default.yaml` where it had none."""
     own = {key.removeprefix("health."): value for key, value in config.items() if key.startswith("health.")}
-    defaults: Any = OmegaConf.to_container(OmegaConf.load(DEFAULTS))
+    defaults: Any = OmegaConf.to_container(OmegaConf.load(DEFAULTS).health)
     return HealthSettings.from_mapping({key: own.get(key, value) for key, value in defaults.items()})
 
 

@@ -16,9 +16,8 @@ from eval.metrics import bootstrap_interval
 from eval.report.config import flat, without_secrets
 from eval.report.responses import Response, read_responses
 from recipe.metrics_log import Steps, read_steps
-from recipe.stamps import RESOLVED_CONFIG
+from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
 
-PLAN_FILES = ("preflight.json", "plan.json", "preflight_plan.json", "preflight.txt", "plan.txt", "preflight_plan.txt")
 _FIRST, _LAST = "before", "after"
 
 
@@ -176,10 +175,9 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def _read_plan(folder: Path) -> str:
-    for name in PLAN_FILES:
-        if (path := folder / name).is_file():
-            return path.read_text(errors="replace").strip()
-    return ""
+    """The plan of the latest attempt that has one."""
+    plans = sorted(folder.glob(f"{ATTEMPTS}/*/plan.txt"))
+    return plans[-1].read_text(errors="replace").strip() if plans else ""
 
 
 def _state(folder: Path, steps: Steps, config: dict[str, Any], phases: list[PhaseTime]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipe.health import thresholds_are_numbers
 from recipe.ignored_keys import ignored_keys
 from recipe.preflight import (
     batches,
@@ -26,7 +27,7 @@ from recipe.preflight import (
     technique,
     values,
 )
-from recipe.tracking import check_tracking
+from recipe.tracking import installed_backends, known_backends
 
 Rule = Callable[[DictConfig], Iterable[str]]
 
@@ -50,7 +51,6 @@ RECIPE_RULES: tuple[Rule, ...] = (
     technique.name_holds,
     technique.kl_and_reward_model,
     ignored_keys,
-    check_tracking,
     parallel.sizes_divide_devices,
     parallel.ulysses,
     parallel.cluster,
@@ -60,6 +60,8 @@ RECIPE_RULES: tuple[Rule, ...] = (
     storage.kept,
     storage.contents,
     storage.resume_mode,
+    known_backends,
+    thresholds_are_numbers,
 )
 
 
@@ -107,7 +109,7 @@ def check_model(config: DictConfig) -> list[str]:
 
 def check_machine(config: DictConfig) -> list[str]:
     """Problems of this machine: device, run folder, memory and disk."""
-    return [problem for rule in machine.RULES for problem in rule(config)]
+    return [problem for rule in (*machine.RULES, installed_backends) for problem in rule(config)]
 
 
 def check_storage(config: DictConfig) -> list[str]:

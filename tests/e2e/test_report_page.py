@@ -48,7 +48,8 @@ def page_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     long_name = "qwen2.5_32b-wo_dynamic_sampling-a_long_word_in_the_name-seed2"
     runs = [make_run(folder / "a"), make_run(folder / "b", steps=12, name=long_name, config=[("data.x", "y" * 200)])]
-    (folder / "b" / "preflight.txt").write_text("12 rollout steps, " + "w" * 300)
+    (folder / "b" / "attempts" / "000").mkdir(parents=True)
+    (folder / "b" / "attempts" / "000" / "plan.txt").write_text("12 rollout steps, " + "w" * 300)
     return write_report([read_run(run) for run in runs], folder / "out")
 
 

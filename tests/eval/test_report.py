@@ -182,7 +182,9 @@ def test_run_that_has_only_just_begun(tmp_path):
 
 def test_preflight_plan_of_the_run_is_shown(tmp_path):
     folder = make_run(tmp_path / "run", steps=1)
-    (folder / "preflight.txt").write_text("20 rollout steps, 80 updates\n")
+    for attempt, text in (("000", "8 rollout steps"), ("001", "20 rollout steps, 80 updates")):
+        (folder / "attempts" / attempt).mkdir(parents=True)
+        (folder / "attempts" / attempt / "plan.txt").write_text(f"{text}\n")
     assert "20 rollout steps, 80 updates" in Page(render([read_run(folder)], [], [])).text
 
 

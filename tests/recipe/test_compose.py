@@ -33,6 +33,8 @@ OURS = (
     "answer_format",
     "overlong_filtering",
     "preflight",
+    "health",
+    "examples",
     "allow_changed_resume",
 )
 # Sections that verl leaves open: what reads them checks their keys.
