@@ -91,10 +91,10 @@ def sources(reader: pq.ParquetFile, names: list[str]) -> tuple[str, ...]:
 
 
 def _first(reader: pq.ParquetFile, column: str) -> Iterator[pa.RecordBatch]:
-    """Batches of a column that cover the first `LOOKED_AT` rows, not much more."""
-    rows = 0
+    """Batches of a column that are its first `LOOKED_AT` rows."""
+    left = LOOKED_AT
     for batch in reader.iter_batches(batch_size=1 << 14, columns=[column]):
-        yield batch
-        rows += batch.num_rows
-        if rows >= LOOKED_AT:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
             return

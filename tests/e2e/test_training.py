@@ -59,6 +59,19 @@ def kill_after_first_checkpoint(command, run_dir):
     return int(tracker.read_text())
 
 
+def restarts_are_cheap_and_honest(command, base, last):
+    """Nothing starts for a run that is done, nor for one that would silently be another."""
+    done = run_module("recipe.main_dapo", *command)
+    assert f"global_step_{last} holds all {last} steps: nothing left to train" in done.stdout
+    other_rate = run_module("recipe.main_dapo", *command, "actor_rollout_ref.actor.optim.lr=1e-3", check=False)
+    assert other_rate.returncode == 2
+    assert "actor_rollout_ref.actor.optim.lr: 0.0002 -> 0.001" in other_rate.stderr
+    other_data = f"data.train_files={base}/data/test.parquet"
+    changed = run_module("recipe.main_dapo", *command, other_data, "allow_changed_resume=true", check=False)
+    assert changed.returncode == 2
+    assert "would skip or repeat data: data.train_files: train.parquet" in changed.stderr
+
+
 def prompts_in_order(base, seed):
     """The order in which verl draws the prompts of the data, as keys of the sampling trace."""
     rows = pq.read_table(base / "data" / "train.parquet").to_pylist()
@@ -72,7 +85,9 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
     changed.append(f"{SAMPLER}.hedge=4")  # groups of 2 are kept half of the time; insured so well, some are left over
     endless = overrides(base, tmp_path, *changed, "trainer.total_training_steps=50")
     last = kill_after_first_checkpoint([sys.executable, "-m", "recipe.main_dapo", *endless], tmp_path)
-    run_module("recipe.main_dapo", *overrides(base, tmp_path, *changed, f"trainer.total_training_steps={last + 1}"))
+    ended = overrides(base, tmp_path, *changed, f"trainer.total_training_steps={last + 1}")
+    run_module("recipe.main_dapo", *ended)
+    restarts_are_cheap_and_honest(ended, base, last + 1)
 
     logged = dict(metrics(tmp_path))
     for step in (1, last + 1):
@@ -81,6 +96,9 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
         assert logged[step]["training/rollout_probs_diff_mean"] < 0.01
         assert logged[step]["training/gradient_step"] == 4 * step
     # 32 groups in mini-batches of 8 are 4 updates a step; a fresh optimizer after the resume would say 4 again.
+    kept = {p.name for p in (tmp_path / "checkpoints").glob("global_step_*")}
+    assert kept == {f"global_step_{step}" for step in (last, last + 1)}  # also what the killed process had left
+    assert len(list((tmp_path / "attempts").iterdir())) == 2  # a start that trains nothing leaves no stamp
     for step in (last, last + 1):
         assert optimizer_steps(tmp_path / "checkpoints" / f"global_step_{step}") == {4 * step}
     assert set(ray_processes()) <= before
@@ -99,7 +117,7 @@ def test_two_logical_devices_and_truncated_answers_out_of_the_loss(base, tmp_pat
     changed = ["trainer.n_gpus_per_node=2", "trainer.total_training_steps=1", "trainer.save_freq=1"]
     # The base model never ends about one answer in seven. A mean over sequences needs the count of live ones on both.
     changed += ["overlong_filtering.enable=true", "reward.reward_kwargs.overlong_buffer_cfg.enable=false"]
-    changed.append("actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean")
+    changed += ["actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean", "recipe.technique=filtering"]
     run_module("recipe.main_dapo", *overrides(base, tmp_path, *changed))
     (step, data), *rest = metrics(tmp_path)
     assert (step, rest) == (1, [])

@@ -58,3 +58,10 @@ def test_starts_at_once_get_numbers_of_their_own(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         numbers = [a.number for a in pool.map(lambda _: new_attempt(tmp_path), range(40))]
     assert sorted(numbers) == list(range(40))
+
+
+def test_packaged_folder_takes_the_commit_of_who_submitted_it(monkeypatch):
+    monkeypatch.setattr(stamps, "_git", lambda *arguments: None)
+    assert stamps.commit() == "unknown"
+    monkeypatch.setenv("RECIPE_COMMIT", "abc123")
+    assert stamps.commit() == "abc123"
