@@ -114,7 +114,13 @@ def upstream_keys():
     with initialize_config_dir(str(verl_config_dir()), version_base="1.3"):
         config = compose("ppo_trainer")
     keys = set(flatten(OmegaConf.to_container(config)))
-    for prefix, name in (("actor", "FSDPActorConfig"), ("rollout", "RolloutConfig"), ("model", "HFModelConfig")):
+    declared = {
+        "actor": "FSDPActorConfig",
+        "rollout": "RolloutConfig",
+        "rollout.agent": "AgentLoopConfig",
+        "model": "HFModelConfig",
+    }
+    for prefix, name in declared.items():
         fields = dataclasses.fields(getattr(importlib.import_module("verl.workers.config"), name))
         keys |= {f"actor_rollout_ref.{prefix}.{field.name}" for field in fields}
     return keys

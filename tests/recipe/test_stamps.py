@@ -8,6 +8,7 @@ import yaml
 
 from recipe import stamps
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG, new_attempt, stamp
+from reward import provenance
 from tests.recipe.test_preflight import write_data
 from tests.recipe.variants import variant
 
@@ -46,9 +47,9 @@ def test_an_attempt_overwrites_nothing_of_the_one_before(start, tmp_path):
 
 
 def test_a_clean_tree_leaves_no_diff_of_an_earlier_attempt(start, monkeypatch):
-    monkeypatch.setattr(stamps, "_git", lambda *arguments: "diff --git a b\n")
+    monkeypatch.setattr(stamps, "git", lambda *arguments: "diff --git a b\n")
     dirty = start()
-    monkeypatch.setattr(stamps, "_git", lambda *arguments: "")
+    monkeypatch.setattr(stamps, "git", lambda *arguments: "")
     clean = start()
     assert (dirty.folder / "dirty.diff").read_text() == "diff --git a b\n"
     assert not (clean.folder / "dirty.diff").exists()
@@ -61,7 +62,7 @@ def test_starts_at_once_get_numbers_of_their_own(tmp_path):
 
 
 def test_packaged_folder_takes_the_commit_of_who_submitted_it(monkeypatch):
-    monkeypatch.setattr(stamps, "_git", lambda *arguments: None)
-    assert stamps.commit() == "unknown"
+    monkeypatch.setattr(provenance, "git", lambda *arguments: None)
+    assert provenance.commit() == "unknown"
     monkeypatch.setenv("RECIPE_COMMIT", "abc123")
-    assert stamps.commit() == "abc123"
+    assert provenance.commit() == "abc123"
