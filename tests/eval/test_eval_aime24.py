@@ -5,10 +5,12 @@ import re
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from eval.records import key_of
 from tests.eval.stub import Stub, completion, identity
 
 ROOT = Path(__file__).parents[2]
@@ -253,6 +255,25 @@ def test_samples_graded_by_another_verifier_are_graded_again_before_they_count(
     (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
     assert evaluate(*arguments) == 0
     assert read() == before
+
+
+class DyingPool(ThreadPoolExecutor):
+    """Grading processes that the kernel kills for memory."""
+
+    def submit(self, *_, **__):
+        raise BrokenExecutor("killed")
+
+
+def test_answers_outlive_their_graders(serve, evaluate, read, summary, make_parquet, monkeypatch):
+    arguments = ["--test_file", make_parquet(4), "--base_url", serve().url]
+    assert evaluate(*arguments) == 0
+    expected, figures = sorted(read(), key=key_of), summary()
+    monkeypatch.setattr("eval.command.worker_pool", DyingPool)
+    assert evaluate(*arguments, out="b.jsonl") == 0
+    without_latency = [{k: v for k, v in line.items() if k != "latency_s"} for line in expected]
+    found = [{k: v for k, v in line.items() if k != "latency_s"} for line in sorted(read("b.jsonl"), key=key_of)]
+    assert found == without_latency
+    assert summary("b.summary.json") == figures
 
 
 @pytest.mark.parametrize(
