@@ -57,7 +57,7 @@ def test_interval_of_few_problems_is_as_wide_as_student_t_asks():
     rng = random.Random(4)
     values = [rng.gauss(0.5, 0.1) for _ in range(30)]
     low, high = bootstrap_interval(values, draws=20_000)
-    assert (high - low) / 2 == pytest.approx(2.0452 * standard_error(values), rel=0.04)
+    assert (high - low) / 2 == pytest.approx(2.0452 * standard_error(values), rel=0.01)
 
 
 def test_standard_error():
