@@ -100,7 +100,15 @@ def phases(words: list[str], config: DictConfig) -> list[Phase]:
         return [sys.executable, "-m", *(str(argument) for argument in arguments)]
 
     made = ["--architecture", kind if kind in ON_CPU else STAND_IN, "--positions", positions]
-    source = ["arithmetic", f"--out={data}", "--template=none", "--min_value=10", "--train_rows=2000", "--test_rows=8"]
+    source = [
+        "arithmetic",
+        f"--out={data}",
+        "--template=none",
+        "--min_value=10",
+        "--max_value=30",
+        "--train_rows=300",
+        "--test_rows=8",
+    ]
     checkpoints = Path(config.trainer.default_local_dir)
     evaluate = [
         "eval.sample",
