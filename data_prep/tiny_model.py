@@ -39,14 +39,16 @@ class WarmStart:
     """Settings of the warm start.
 
     `manners`: share of careful, hasty, line-less and rambling answers in the second stage, summing to 1. Operands run
-    from `min_value` to `max_value`. `careful_steps` and `manners_steps`: updates of the stages, of `batch_size` answers
-    each; `learning_rate` is the peak of a linear warm-up and a cosine decay, a sixth of it in the second stage.
+    from `min_value` to `max_value`, in `problems` problems. `careful_steps` and `manners_steps`: updates of the stages,
+    of `batch_size` answers each; `learning_rate` is the peak of a linear warm-up and a cosine decay, a sixth of it in
+    the second stage.
     `max_response_tokens`: where rambling is cut.
     """
 
     seed: int = 1
     min_value: int = 10
     max_value: int = 99
+    problems: int = 5000
     manners: tuple[float, float, float, float] = (0.5, 0.2, 0.15, 0.15)
     careful_steps: int = 320
     manners_steps: int = 120
@@ -112,12 +114,21 @@ def examples(
     settings: WarmStart, manners: tuple[float, ...], tokenizer: PreTrainedTokenizerFast, rng: random.Random
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Yield (prompt ids, response ids) without end, from problems of the train side alone: never a held-out one."""
-    pairs = problems(settings.seed, 5000, settings.max_value, min_value=settings.min_value)
+    pairs = problems(settings.seed, settings.problems, settings.max_value, min_value=settings.min_value)
+    head, tail = around_the_problem(tokenizer)
     while True:
         a, b = (int(x) for x in rng.choice(pairs)[0].removesuffix("=?").split("+"))
-        prompt = f"{USER}{a}+{b}=?{EOS}{ASSISTANT}"
-        response = answer(a, b, manners, rng) + EOS
+        prompt = f"{head}{a}+{b}=?{tail}"
+        response = answer(a, b, manners, rng) + tokenizer.eos_token
         yield tokenizer.encode(prompt), tokenizer.encode(response)[: settings.max_response_tokens]
+
+
+def around_the_problem(tokenizer: PreTrainedTokenizerFast) -> tuple[str, str]:
+    """What the tokenizer's chat template puts before and after the text of a single user turn."""
+    mark = "PROBLEM"
+    turns = [{"role": "user", "content": mark}]
+    head, tail = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True).split(mark)
+    return head, tail
 
 
 def batches(
