@@ -61,9 +61,8 @@ class VLLMServer:
         tasks = await self._engine.get_supported_tasks()
         app = build_app(self._arguments, tasks, self._engine.model_config)
         await init_app_state(self._engine, app.state, self._arguments, tasks)
-        if self._api_keys:
-            app.add_middleware(RequireKey, tokens=list(self._api_keys))
-        return app
+        # around the app, not in it: vLLM has already built its stack of middlewares
+        return RequireKey(app, tokens=list(self._api_keys)) if self._api_keys else app
 
     async def check_health(self) -> None:
         """Raise when the engine is dead: Ray Serve then starts another replica."""
