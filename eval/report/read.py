@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 
 from eval.metrics import bootstrap_interval
-from eval.report.config import flat, without_secrets
+from eval.report.config import without_secrets
 from eval.report.responses import Response, read_responses
 from recipe.metrics_log import Steps, read_steps
+from recipe.resolved import flatten
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
 
 _FIRST, _LAST = "before", "after"
@@ -169,7 +170,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], str]:
     commit = re.sub(r"^([0-9a-f]{12})[0-9a-f]+", r"\1", first.removeprefix("# commit ").strip())
     commit = commit if first.startswith("# commit ") else "unknown"
     try:
-        return without_secrets(flat(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {})), commit
+        return without_secrets(flatten(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {})), commit
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is damaged ({error}); move it away to report without it") from error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eval.report import curves, tables
-from eval.report.config import differences, flat, without_secrets
+from eval.report.config import differences, without_secrets
 from eval.report.drawings import paper_curves, step_parts, styles
 from eval.report.health import firings, spans
 from eval.report.page import render, told_apart, write_report
@@ -226,10 +226,6 @@ def test_spans_join_steps_that_follow_each_other():
 def test_differences_leave_the_runs_own_names_out():
     a, b = ({"run_dir": f"/r/{n}", "x": f"/r/{n}/data", "y": n} for n in (1, 2))
     assert differences([a, b | {"z": None}], ["", ""]) == {"y": ["1", "2"], "z": ["(absent)", "null"]}
-
-
-def test_flat_keeps_lists_and_empty_sections():
-    assert flat({"a": {"b": 1, "c": {}}, "d": [1]}) == {"a.b": 1, "a.c": {}, "d": [1]}
 
 
 def test_seeds_of_one_recipe_look_the_same_and_equal_names_are_told_apart(tmp_path):
