@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from eval.metrics import bootstrap_interval
 from eval.report.config import without_secrets
@@ -110,7 +110,7 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
     found = [(_stem(path), _read_json(path)) for path in paths]
     keys = ("mean", "low", "high", "problems", "samples")
     return [
-        Evaluation(name, *(values[k] for k in keys), {k: v for k, v in values.items() if k not in keys})
+        Evaluation(name, **{k: values[k] for k in keys}, others={k: v for k, v in values.items() if k not in keys})
         for name, values in found
         if all(k in values for k in keys)
     ]
