@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eval.report import curves, tables
+from eval.report.__main__ import main
 from eval.report.config import differences, without_secrets
 from eval.report.drawings import paper_curves, step_parts, styles
 from eval.report.health import firings, spans
@@ -188,15 +189,19 @@ def test_preflight_plan_of_the_run_is_shown(tmp_path):
     assert "20 rollout steps, 80 updates" in Page(render([read_run(folder)], [], [])).text
 
 
-def test_command_line_prints_the_page_and_names_what_is_no_run(tmp_path):
-    command = [sys.executable, "-m", "eval.report", tmp_path, "--out", tmp_path / "out"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert f"error: {tmp_path} is no run folder" in done.stderr
+def test_command_line_prints_the_page(tmp_path):
     (tmp_path / "metrics").mkdir()
+    command = [sys.executable, "-m", "eval.report", tmp_path, "--out", tmp_path / "out"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == str(tmp_path / "out" / "index.html")
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+def test_command_line_names_what_is_no_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["report", str(tmp_path), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert f"error: {tmp_path} is no run folder" in capsys.readouterr().err
 
 
 def test_evaluations_in_order_of_the_stages(tmp_path):
