@@ -7,7 +7,7 @@ ends).
 Only the careful manner earns reward, so sampled accuracy starts near its share; what reinforcement has to teach is
 which manner to use and when to stop, and it must not unlearn to add on the way.
 
-    python -m data_prep.tiny_model --out DIR [--seed S]
+    python -m data_prep.tiny_model --out DIR [--seed S] [--max_value 999 --max_response_tokens 96 ...]
 """
 
 import argparse
@@ -196,11 +196,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Build and warm-start the tiny base model.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write (Hugging Face layout)")
     parser.add_argument("--seed", type=int, default=WarmStart.seed)
+    parser.add_argument("--min_value", type=int, default=WarmStart.min_value, help="least operand")
+    parser.add_argument("--max_value", type=int, default=WarmStart.max_value, help="largest operand")
+    parser.add_argument("--careful_steps", type=int, default=WarmStart.careful_steps, help="updates of the first stage")
+    parser.add_argument("--max_response_tokens", type=int, default=WarmStart.max_response_tokens)
     args = parser.parse_args()
     if args.out.exists() and not (args.out / "warm_start.json").is_file():
         parser.error(f"--out={args.out} exists and was not made by this command; nothing is overwritten: name another")
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    settings = WarmStart(seed=args.seed)
+    settings = WarmStart(**{name: value for name, value in vars(args).items() if name != "out"})
     torch.manual_seed(settings.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer)

@@ -104,14 +104,23 @@ class Series:
         self.step = 0
 
     def add(self, step: int, data: Mapping[str, Any]) -> None:
-        """Append the metrics of one step."""
+        """Append the metrics of one step; a run that resumed repeats steps, and what it logged of them before goes."""
         self.step = step
+        for values in self._values.values():
+            while values and values[-1][0] > step:
+                values.pop()
         for key in WATCHED:
             value = data.get(key)
             if isinstance(value, numbers.Real) and (key == GRAD_NORM or math.isfinite(value)):
-                self._values[key].append((step, float(value)))
+                self._put(key, step, float(value))
         if (accuracy := validation_accuracy(data)) is not None:
-            self._values[HELD_OUT].append((step, accuracy))
+            self._put(HELD_OUT, step, accuracy)
+
+    def _put(self, key: str, step: int, value: float) -> None:
+        values = self._values[key]
+        if values and values[-1][0] == step:
+            values.pop()
+        values.append((step, value))
 
     def values(self, key: str) -> list[float]:
         """All values of a metric."""

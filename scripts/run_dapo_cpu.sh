@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The whole DAPO loop on a machine without a GPU: data, base evaluation, training, export, evaluation, summary.
+# The whole DAPO loop on a machine without a GPU: data, base evaluation, training, export, evaluation, summary, report.
 #   bash scripts/run_dapo_cpu.sh [key=value ...]      Hydra overrides of the training; results under outputs/<run>/
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,13 +11,6 @@ HIDDEN = "(hidden)"
 MISSING = "(absent)"
 
 
-def flat(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one mapping of dotted keys; lists stay values."""
-    if isinstance(node, Mapping) and node:
-        return {k: v for key, value in node.items() for k, v in flat(value, f"{prefix}{key}.").items()}
-    return {prefix[:-1]: node} if prefix else {}
-
-
 def without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
     """The same configuration with the values of keys that name a secret hidden."""
     return {k: HIDDEN if v is not None and _SECRET.search(k) else v for k, v in config.items()}

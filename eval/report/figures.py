@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 _THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
 _THEME |= {color: f"var(--series-{i})" for i, color in enumerate(SERIES)}
 _SIZE = (5.2, 3.3)  # inches of 72 px: about the width of a phone, so that text keeps its size there
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
     "text.parse_math": False,  # a run may be called $x$

@@ -10,12 +10,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from eval.metrics import bootstrap_interval
-from eval.report.config import flat, without_secrets
+from eval.report.config import without_secrets
 from eval.report.responses import Response, read_responses
 from recipe.metrics_log import Steps, read_steps
+from recipe.resolved import flatten
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
 
 _FIRST, _LAST = "before", "after"
@@ -109,7 +110,7 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
     found = [(_stem(path), _read_json(path)) for path in paths]
     keys = ("mean", "low", "high", "problems", "samples")
     return [
-        Evaluation(name, *(values[k] for k in keys), {k: v for k, v in values.items() if k not in keys})
+        Evaluation(name, **{k: values[k] for k in keys}, others={k: v for k, v in values.items() if k not in keys})
         for name, values in found
         if all(k in values for k in keys)
     ]
@@ -169,7 +170,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], str]:
     commit = re.sub(r"^([0-9a-f]{12})[0-9a-f]+", r"\1", first.removeprefix("# commit ").strip())
     commit = commit if first.startswith("# commit ") else "unknown"
     try:
-        return without_secrets(flat(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {})), commit
+        return without_secrets(flatten(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {})), commit
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is damaged ({error}); move it away to report without it") from error
 

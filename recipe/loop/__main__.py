@@ -25,18 +25,24 @@ from recipe.preflight import check_changed_settings, check_loop, check_machine, 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
     """Run every phase that is not done yet and return the summary."""
+    record = run_phases(config, phases(config, overrides), console)
+    return summarise(config, record, Path(config.run_dir))
+
+
+def run_phases(config: DictConfig, wanted: list[Phase], console: Console) -> Record:
+    """Run those of the phases that are not done yet, in order, and return the run's record."""
     run_dir = Path(config.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     record = Record(run_dir / "loop.json")
     display = Display(console, config, run_dir / "metrics")
-    todo = record.todo(phases(config, overrides))
+    todo = record.todo(wanted)
     with MemoryMeter() as meter:
-        for phase in phases(config, overrides):
+        for phase in wanted:
             if phase not in todo:
                 console.print(f"[bold]{phase.name}[/bold]  done before, {record.seconds(phase):.0f} s", highlight=False)
                 continue
             run_one(phase, record, display, run_dir, meter)
-    return summarise(config, record, run_dir)
+    return record
 
 
 def run_one(phase: Phase, record: Record, display: Display, run_dir: Path, meter: MemoryMeter) -> None:

@@ -32,7 +32,7 @@ def summarise(config: DictConfig, record: Record, run_dir: Path) -> dict[str, An
         "seed": config.seed,
         "versions": versions(),
         "commit": commit(),
-        "report": str(report_page(run_dir)),
+        "report": str(report_page(run_dir)) if report_page(run_dir).is_file() else None,
         "resolved_config": str(run_dir / RESOLVED_CONFIG),
     }
     write_text_atomic(run_dir / "summary.json", json.dumps(summary, indent=1) + "\n")

@@ -25,6 +25,7 @@ def arguments(base, run_dir, steps):
         "trainer.save_freq=1",
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
+        "trainer.logger=[console,wandb,tensorboard]",  # and file, which is always on
     ]
 
 
@@ -57,6 +58,9 @@ def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_
     assert "done before" in done.stdout
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["steps"] == 2
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+    assert list(tmp_path.glob("tensorboard/events.out.tfevents.*"))
+    assert [path.name for path in sorted((tmp_path / "examples").iterdir())] == ["1.jsonl", "2.jsonl"]
     page = tmp_path / "report" / "index.html"
     assert f"report: {page}" in done.stdout.splitlines()[-1]
     assert summary["report"] == str(page)

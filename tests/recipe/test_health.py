@@ -145,6 +145,15 @@ def test_a_rule_is_news_when_it_begins_to_fire(settings):
     assert list(news) == firing[:1]
 
 
+def test_steps_that_a_resumed_run_repeats_count_once(settings):
+    monitor = Monitor(settings)
+    good, bad = ({health.TRUNCATED: share} for share in (0.0, 0.5))
+    for step in range(1, 9):
+        monitor.observe(step, bad if step > 4 else good)
+    monitor.observe(4, {"val-core/aime/acc/mean@4": 0.5})  # resumed from the checkpoint of step 4
+    assert [monitor.observe(step, good) for step in range(5, 9)] == [[], [], [], []]
+
+
 def test_metrics_that_a_run_does_not_log_are_not_judged(settings):
     assert judge_run({step: {"loss": 1.0} for step in range(1, 30)}, settings) == []
 

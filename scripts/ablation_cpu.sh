@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The paper's ladder of six techniques on a small model without a GPU, three seeds each: a table beside the paper's column,
+# and the report of all runs, under outputs/ablation/. Takes hours; the same command goes on where it stopped.
+#   bash scripts/ablation_cpu.sh [--seeds 1 2 3] [--rungs TECHNIQUE ...] [--out DIR] [-- key=value ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bash scripts/setup.sh cpu
+unset PYTHONDONTWRITEBYTECODE # without compiled files each process starts 10 s later
+exec "${DAPO_VENV:-.venv}/bin/python" -m recipe.ablation experiment=ablation_cpu cluster=cpu "$@"
