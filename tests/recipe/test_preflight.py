@@ -570,6 +570,15 @@ def test_52_one_update_a_step_is_noted(recipe):
     assert any("the ratio is 1 everywhere" in note for note in preflight(config).notes)
 
 
+def test_56_validation_longer_than_the_steps_between_is_noted(recipe):
+    val = [f"v{i}" for i in range(700)]  # 700 x 4 x 64 tokens; 10 steps have 10 x 32 x 8 x 64
+    quick, slow = (preflight(recipe(f"trainer.test_freq={freq}", val=val)).notes for freq in (20, 10))
+    assert not any("look stuck" in note for note in quick)
+    assert any(
+        "a validation generates up to 179,200 tokens, the 10 steps between two of them 163,840" in n for n in slow
+    )
+
+
 def test_memory_by_hand():
     config = variant(*BIG)
     facts = model_facts(config)
