@@ -302,6 +302,13 @@ def test_11_repeated_validation_rows_with_several_samples(recipe):
     assert data_problems(recipe(f"{ROLLOUT}.val_kwargs.n=1", val=repeated)) == []
 
 
+def test_11_the_published_aime_file_repeats_each_problem(recipe, shared_data):
+    published = f"data.val_files={shared_data}/aime-2024.parquet"
+    (found,) = data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=32"))
+    assert "repeats prompts (930 of the first 960 rows)" in found
+    assert data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=1")) == []
+
+
 def test_48_prompts_longer_than_the_limit(recipe):
     found = data_problems(recipe(card={"tokens": {"count": 40, "max": 3000, "p99": 9, "mean": 5}}))
     assert len(found) == 2
