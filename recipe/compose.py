@@ -41,7 +41,7 @@ def with_cluster(overrides: list[str]) -> list[str]:
     """Add the cluster when none is named: `cpu` where no accelerator is visible, otherwise `single_node`."""
     if any(override.lstrip("+").startswith("cluster=") for override in overrides):
         return overrides
-    return [f"cluster={'single_node' if accelerator_visible() else 'cpu'}", *overrides]
+    return [*overrides, f"cluster={'single_node' if accelerator_visible() else 'cpu'}"]
 
 
 def compose(overrides: list[str]) -> DictConfig:

@@ -159,7 +159,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], 
         What makes a resume impossible (other data, or counted otherwise), and what else changed, as lines
         `key: old -> new`.
     """
-    fixed, other = [], []
+    fixed: list[str] = []
+    other: list[str] = []
     before, after = old["config"], new["config"]
     for key in [*before, *(k for k in after if k not in before)]:
         if before.get(key) != after.get(key):

@@ -180,6 +180,13 @@ def notes(config: DictConfig, found: data.Data, facts: model_facts.ModelFacts | 
             "one update a step: the ratio is 1 everywhere, so clip_ratio_low and clip_ratio_high do nothing; lower "
             "ppo_mini_batch_size for more updates"
         )
+    val, train = plan.validation_tokens(config, found), plan.tokens_per_step(config) * config.trainer.test_freq
+    if val is not None and val > train > 0:
+        said.append(
+            f"a validation generates up to {val:,} tokens, the {config.trainer.test_freq} steps between two of them "
+            f"{train:,}: it will look stuck; raise trainer.test_freq, or lower data.val_max_samples or "
+            "actor_rollout_ref.rollout.val_kwargs.n"
+        )
     if config.trainer.max_actor_ckpt_to_keep is None and config.trainer.save_freq > 0:
         said.append("trainer.max_actor_ckpt_to_keep=null keeps every checkpoint: watch the disk")
     if config.trainer.device != "cpu" and not config.actor_rollout_ref.rollout.enforce_eager:

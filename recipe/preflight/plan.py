@@ -87,11 +87,22 @@ def _validation(config: DictConfig, data: Data) -> list[str]:
     rows, response = data.rows(config, "val_files"), config.data.max_response_length
     if not times:
         return ["validation  never"]
-    if rows is None:
+    if (tokens := validation_tokens(config, data)) is None:
         return [f"validation  {times} times, {n} samples a problem, at most {response:,} tokens each"]
-    return [
-        f"validation  {times} times {rows:,} problems x {n} samples, at most {rows * n * response:,} tokens each time"
-    ]
+    return [f"validation  {times} times {rows:,} problems x {n} samples, at most {tokens:,} tokens each time"]
+
+
+def validation_tokens(config: DictConfig, data: Data) -> int | None:
+    """Tokens that one validation generates at most; None without the data."""
+    rows = data.rows(config, "val_files")
+    return (
+        None if rows is None else rows * config.actor_rollout_ref.rollout.val_kwargs.n * config.data.max_response_length
+    )
+
+
+def tokens_per_step(config: DictConfig) -> int:
+    """Tokens that the groups of one step have at most, without what the filter drops."""
+    return config.data.train_batch_size * config.actor_rollout_ref.rollout.n * config.data.max_response_length
 
 
 def _checkpoints(config: DictConfig, model: ModelFacts | None) -> list[str]:

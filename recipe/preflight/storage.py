@@ -1,13 +1,14 @@
 """Rules on checkpoints: kept, complete, resumable, on a disk that every node sees and that has room."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 from omegaconf import DictConfig
 
-from recipe.checkpoints import read_state, resume_folder, step_of
+from recipe.checkpoints import missing_parts, read_state, resume_folder, step_of, world_size
 from recipe.preflight.memory import checkpoint_bytes
 from recipe.preflight.model_facts import ModelFacts
 from recipe.run_identity import identity, load_bearing, loop_commands, resume_problems
@@ -55,11 +56,27 @@ def resume_mode(config: DictConfig) -> Iterator[str]:
 
 def resumable(config: DictConfig) -> Iterator[str]:
     """What is in the checkpoint folder is complete, of this run and of this world size."""
+    yield from _resume(config, lambda old: identity(config))
+
+
+def changed_settings(config: DictConfig) -> Iterator[str]:
+    """What the configuration alone says about a resume; the loop may make data and base model anew before it."""
+    new = {"config": load_bearing(config), "loop": loop_commands(config)}
+    yield from _resume(config, lambda old: {**old, **new}, in_loop=True)
+
+
+def _resume(
+    config: DictConfig, new: Callable[[dict[str, Any]], dict[str, Any]], in_loop: bool = False
+) -> Iterator[str]:
+    """Compare the checkpoint that would be resumed from with the identity that `new` makes of the stored one."""
     try:
         folder = resume_folder(config)
         if folder is None:
             return
-        yield from resume_problems(folder, read_state(folder)["run"], identity(config), config.allow_changed_resume)
+        if missing := missing_parts(folder, world_size(config)):
+            yield f"{folder} lacks {', '.join(missing[:3])} for {world_size(config)} ranks: resume from a complete one"
+        stored = read_state(folder)["run"]
+        yield from resume_problems(folder, stored, new(stored), config.allow_changed_resume, in_loop)
     except ValueError as error:
         yield f"trainer.default_local_dir={config.trainer.default_local_dir}: {error}"
         return
@@ -69,18 +86,6 @@ def resumable(config: DictConfig) -> Iterator[str]:
             f"trainer.total_training_steps={total}, but {folder} is trained further already; raise it, or take a new "
             "run_dir"
         )
-
-
-def changed_settings(config: DictConfig) -> Iterator[str]:
-    """What the configuration alone says about a resume; data and base model may be made anew before it."""
-    try:
-        folder = resume_folder(config)
-        if folder is not None:
-            old = read_state(folder)["run"]
-            new = {"config": load_bearing(config), "loop": loop_commands(config)}
-            yield from resume_problems(folder, old, {**old, **new}, config.allow_changed_resume, in_loop=True)
-    except ValueError as error:
-        yield f"trainer.default_local_dir={config.trainer.default_local_dir}: {error}"
 
 
 def trained_already(config: DictConfig) -> Path | None:

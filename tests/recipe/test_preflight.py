@@ -302,6 +302,13 @@ def test_11_repeated_validation_rows_with_several_samples(recipe):
     assert data_problems(recipe(f"{ROLLOUT}.val_kwargs.n=1", val=repeated)) == []
 
 
+def test_11_the_published_aime_file_repeats_each_problem(recipe, shared_data):
+    published = f"data.val_files={shared_data}/aime-2024.parquet"
+    (found,) = data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=32"))
+    assert "repeats prompts (930 of the first 960 rows)" in found
+    assert data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=1")) == []
+
+
 def test_48_prompts_longer_than_the_limit(recipe):
     found = data_problems(recipe(card={"tokens": {"count": 40, "max": 3000, "p99": 9, "mean": 5}}))
     assert len(found) == 2
@@ -568,6 +575,15 @@ def test_2_and_56_plan_counts_passes_and_validation_tokens(recipe):
 def test_52_one_update_a_step_is_noted(recipe):
     config = recipe(f"{ACTOR}.ppo_mini_batch_size=32")
     assert any("the ratio is 1 everywhere" in note for note in preflight(config).notes)
+
+
+def test_56_validation_longer_than_the_steps_between_is_noted(recipe):
+    val = [f"v{i}" for i in range(700)]  # 700 x 4 x 64 tokens; 10 steps have 10 x 32 x 8 x 64
+    quick, slow = (preflight(recipe(f"trainer.test_freq={freq}", val=val)).notes for freq in (20, 10))
+    assert not any("look stuck" in note for note in quick)
+    assert any(
+        "a validation generates up to 179,200 tokens, the 10 steps between two of them 163,840" in n for n in slow
+    )
 
 
 def test_memory_by_hand():

@@ -158,3 +158,15 @@ def test_trained_to_the_end_and_beyond(run):
     assert trained_already(run()) is None
     (found,) = resumable(run("trainer.total_training_steps=2"))
     assert "trained further already" in found
+    assert found == check_changed_settings(run("trainer.total_training_steps=2"))[0]
+
+
+def test_named_checkpoint_that_is_incomplete(run, tmp_path):
+    folder = tmp_path / "checkpoints" / "global_step_3"
+    (folder / "data.pt").unlink()
+    (found,) = resumable(run("trainer.resume_mode=resume_path", f"trainer.resume_from_path={folder}"))
+    assert "global_step_3 lacks data.pt for 1 ranks" in found
+
+
+def test_nothing_is_compared_on_a_fresh_start(run):
+    assert list(resumable(run("trainer.resume_mode=disable", "seed=9"))) == []
