@@ -30,9 +30,9 @@ def test_hidden_devices_are_not_visible(tmp_path, monkeypatch, hidden):
 
 def test_cluster_follows_the_machine_unless_named(monkeypatch):
     monkeypatch.setattr("recipe.compose.accelerator_visible", lambda: False)
-    assert with_cluster(["experiment=tiny"]) == ["cluster=cpu", "experiment=tiny"]
+    assert with_cluster(["experiment=tiny"]) == ["experiment=tiny", "cluster=cpu"]
     monkeypatch.setattr("recipe.compose.accelerator_visible", lambda: True)
-    assert with_cluster(["experiment=tiny"]) == ["cluster=single_node", "experiment=tiny"]
+    assert with_cluster(["experiment=tiny"]) == ["experiment=tiny", "cluster=single_node"]
     assert with_cluster(["cluster=cpu"]) == ["cluster=cpu"]
 
 
