@@ -18,7 +18,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from recipe.checkpoints import write_text_atomic
 from recipe.compose import CONFIG_DIR, compose
 from recipe.diff import differences
 from recipe.errors import USER_ERRORS, ConfigError, fail
@@ -27,6 +26,7 @@ from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants, r
 from recipe.preflight.model_facts import model_folder
 from recipe.rehearsal_scale import SCALED, scaled
 from recipe.resolved import flatten, keys_of
+from reward.provenance import write_text_atomic
 
 CLUSTER = "cluster=rehearsal"
 REPLACED = ("data.train_files", "data.val_files", "data.val_max_samples", "actor_rollout_ref.model.path")

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from recipe.checkpoints import (
@@ -12,13 +14,18 @@ from recipe.checkpoints import (
 )
 
 
-def make(root, step, world_size=1):
-    folder = root / f"global_step_{step}"
-    (folder / "actor" / "huggingface").mkdir(parents=True)
+def write_shards(actor, world_size=1):
+    """What verl's workers write of a checkpoint, one byte a shard."""
+    (Path(actor) / "huggingface").mkdir(parents=True)
     for kind in ("model", "optim", "extra_state"):
         for rank in range(world_size):
-            (folder / "actor" / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
-    (folder / "actor" / "huggingface" / "config.json").write_text("{}")
+            (Path(actor) / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
+    (Path(actor) / "huggingface" / "config.json").write_text("{}")
+
+
+def make(root, step, world_size=1):
+    folder = root / f"global_step_{step}"
+    write_shards(folder / "actor", world_size)
     (folder / "data.pt").write_bytes(b"x")
     write_state(folder, {"step": step})
     (root / TRACKER_FILE).write_text(str(step))

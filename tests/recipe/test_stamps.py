@@ -28,7 +28,7 @@ def test_a_stamp_holds_what_the_run_is_made_of(start, tmp_path):
     attempt = start("trainer.total_training_steps=7")
     assert attempt.folder == tmp_path / "run" / ATTEMPTS / "000"
     found = json.loads((attempt.folder / "stamp.json").read_text())
-    assert found["commit"][:40] == stamps.commit()[:40]
+    assert found["commit"][:40] == provenance.commit()[:40]
     assert {"verl", "torch", "pyarrow"} <= set(found["versions"])
     assert found["data"]["train_files"][0]["rows"] == 2
     assert len(found["data"]["train_files"][0]["card_sha256"]) == 64
