@@ -113,11 +113,20 @@ def examples(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Yield (prompt ids, response ids) without end, from problems of the train side alone: never a held-out one."""
     pairs = problems(settings.seed, 5000, settings.max_value, min_value=settings.min_value)
+    head, tail = around_the_problem(tokenizer)
     while True:
         a, b = (int(x) for x in rng.choice(pairs)[0].removesuffix("=?").split("+"))
-        prompt = f"{USER}{a}+{b}=?{EOS}{ASSISTANT}"
-        response = answer(a, b, manners, rng) + EOS
+        prompt = f"{head}{a}+{b}=?{tail}"
+        response = answer(a, b, manners, rng) + tokenizer.eos_token
         yield tokenizer.encode(prompt), tokenizer.encode(response)[: settings.max_response_tokens]
+
+
+def around_the_problem(tokenizer: PreTrainedTokenizerFast) -> tuple[str, str]:
+    """What the tokenizer's chat template puts before and after the text of a single user turn."""
+    mark = "PROBLEM"
+    turns = [{"role": "user", "content": mark}]
+    head, tail = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True).split(mark)
+    return head, tail
 
 
 def batches(

@@ -1,1 +1,1 @@
-"""Evaluation: sampling a model, grading with `reward`, statistics over problems."""
+"""Evaluation: asking a served model or sampling one offline, grading with `reward`, statistics, comparison."""

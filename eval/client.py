@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,6 +16,7 @@ T = TypeVar("T")
 _LONGEST_PAUSE_S = 60.0
 _IDLE_S = 2.0  # a pooled connection is given up before servers do it: uvicorn closes idle ones after 5 s
 _TOO_MANY = 429
+_VERSION_TIMEOUT_S = 10.0
 _SHOWN = 500  # characters of a server's message
 
 
@@ -80,7 +82,6 @@ class ChatClient:
         key = self.endpoint.api_key
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout_s),
             connector=aiohttp.TCPConnector(limit=self.endpoint.concurrency, keepalive_timeout=_IDLE_S),
         )
         return self
@@ -110,7 +111,7 @@ class ChatClient:
         """vLLM's version, from `/version` beside `/v1`; None when the server does not tell."""
         root = self.endpoint.base_url.removesuffix("/v1")
         with contextlib.suppress(Refused, _Failed):
-            content = await self._json("GET", f"{root}/version")
+            content = await self._json("GET", f"{root}/version", timeout_s=_VERSION_TIMEOUT_S)
             return str(content["version"]) if "version" in content else None
         return None
 
@@ -142,14 +143,18 @@ class ChatClient:
                 await asyncio.sleep(_pause(self.endpoint.pause_s, attempt, failure.pause_s))
         raise AssertionError("there is at least one attempt")
 
-    async def _json(self, method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _json(
+        self, method: str, url: str, body: dict[str, Any] | None = None, timeout_s: float = math.inf
+    ) -> dict[str, Any]:
         """One request; the JSON object that it brought."""
+        timeout_s = min(timeout_s, self.endpoint.timeout_s)
         try:
-            async with self._session.request(method, url, json=body) as response:
+            timeout = aiohttp.ClientTimeout(total=timeout_s)
+            async with self._session.request(method, url, json=body, timeout=timeout) as response:
                 raw = await response.read()
                 status, headers = response.status, response.headers
         except asyncio.TimeoutError as error:
-            raise _Failed(f"no answer within {self.endpoint.timeout_s:g} s") from error
+            raise _Failed(f"no answer within {timeout_s:g} s") from error
         except aiohttp.InvalidURL as error:
             raise Refused(f"{url!r} is no address; --base_url looks like http://127.0.0.1:8000/v1") from error
         except (aiohttp.ClientError, OSError) as error:

@@ -13,10 +13,10 @@ from eval.client import ChatClient, Unanswered
 from eval.evaluate import Evaluation, ServerGone, check_problems, regrade, served_name
 from eval.grading import Grader, worker_pool
 from eval.options import endpoint, grader, parse
-from eval.problems import Problem, digest_of, hashes, read_problems, samples_a_problem
+from eval.problems import Problem, digest_of, read_problems, samples_a_problem
 from eval.progress import Progress
 from eval.records import Key, SampleFile, read_settings, settings_path, summary_path, write_json
-from eval.settings import SAME_FILE, Sampling, differences, fingerprint
+from eval.settings import SAME_FILE, Sampling, describe, differences
 from eval.summary import Incomplete, missing_keys, summarise, table
 from reward.provenance import commit
 
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         return regrade_file(options) if options.regrade is not None else asyncio.run(evaluate(options))
-    except (ValueError, Unanswered) as error:
+    except (ValueError, Unanswered, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -46,14 +46,14 @@ async def evaluate(options: argparse.Namespace) -> int:
         async with ChatClient(endpoint(options)) as client:
             cards = await client.models()
             name, root = served_name(cards, options.model)
-            settings = _settings(options, problems, sampling, root) | {"vllm": await client.version()}
+            asked_with = {"system": options.system, "chat_template_kwargs": options.chat_template_kwargs}
+            version = await client.version()
+            settings = describe(root, options.test_file, problems, sampling, vllm=version, **asked_with)
             out = options.out or _default_out(settings, options.test_file)
             _say(f"{name} ({root}) at {client.endpoint.base_url}, vLLM {settings['vllm']}; samples go to {out}")
             with SampleFile(out) as file:
                 _prepare(file, settings, problems, grader(options))
-                run = Evaluation(
-                    name, problems, sampling, grader(options), options.system, options.chat_template_kwargs
-                )
+                run = Evaluation(name, problems, sampling, grader(options), **asked_with)
                 await _ask(run, client, file)
                 regrade(file, grader(options))
                 return conclude(file, len(problems), n, grader(options), options.allow_missing, run.failures)
@@ -111,23 +111,22 @@ def conclude(
 ) -> int:
     """Write the summary, print the table or what is missing, and return the exit status."""
     lines = list(file.lines.values())
-    missing = missing_keys(lines, problems, n)
-    summary = {
+    missing = [[p, s, failures.get((p, s), "not asked")] for p, s in missing_keys(lines, problems, n)]
+    summary: dict[str, Any] = {
         "complete": not missing,
         "settings": read_settings(file.path) | {"grader": grader.name, "n": n},
         "graded_at_commit": commit(),
         "server_fingerprints": sorted({line["system_fingerprint"] for line in lines if line.get("system_fingerprint")}),
-        "missing_samples": [[p, s, failures.get((p, s), "not asked")] for p, s in missing],
+        "missing_samples": missing,
     }
+    _list_missing(missing)
     try:
         summary = summarise(lines, problems, n, allow_missing) | summary
     except Incomplete as error:
-        _list_missing(summary["missing_samples"])
         print(f"error: {error}", file=sys.stderr)
         return MISSING
     finally:
         write_json(summary_path(file.path), summary)
-    _list_missing(summary["missing_samples"])
     print(table(summary))
     print(f"graded by {grader.name}; samples: {file.path}, summary: {summary_path(file.path)}")
     return OK
@@ -138,20 +137,6 @@ def _list_missing(missing: list[list[Any]]) -> None:
         _say(f"missing: problem {problem}, sample {sample}: {error}")
     if len(missing) > _LISTED:
         _say(f"... and {len(missing) - _LISTED} more missing samples; the summary lists them")
-
-
-def _settings(options: argparse.Namespace, problems: list[Problem], sampling: Sampling, model: str) -> dict[str, Any]:
-    return {
-        "model": model,
-        "model_fingerprint": fingerprint(model),
-        "test_file": str(options.test_file),
-        "problems": len(problems),
-        **hashes(problems, options.system),
-        **sampling.as_settings(),
-        "system": options.system,
-        "chat_template_kwargs": options.chat_template_kwargs,
-        "commit": commit(),
-    }
 
 
 def _default_out(settings: dict[str, Any], test_file: Path) -> Path:

@@ -7,6 +7,7 @@ differs.
 """
 
 import argparse
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,7 @@ def table(result: dict[str, Any], top: int) -> str:
             f"answer {row['gold']}"
             for row in rows[:top]
         ]
+    lines += [f"warning: {warning}" for warning in result["warnings"]]
     return "\n".join(lines)
 
 
@@ -130,7 +132,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="compare", description="Compare two evaluations, paired by problem.")
     parser.add_argument("a", type=Path, metavar="A", help="samples of one evaluation, .jsonl")
     parser.add_argument("b", type=Path, metavar="B", help="samples of the other")
-    parser.add_argument("--json", type=Path, help="write the comparison there")
+    parser.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="write JSON there, or print it for a table"
+    )
     parser.add_argument("--top", type=int, default=30, help="problems listed that gained, and that lost (default: 30)")
     parser.add_argument("--allow_missing", action="store_true", help="compare although samples are missing")
     parser.add_argument("--force", action="store_true", help="compare although settings differ or samples are missing")
@@ -144,11 +148,13 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    result["warnings"] = reasons
+    if options.json == "-":
+        print(json.dumps(result, indent=1))
+        return 0
     if options.json:
-        write_json(options.json, result | {"differing_settings": reasons})
+        write_json(Path(options.json), result)
     print(table(result, options.top))
-    for reason in reasons:
-        print(f"warning: {reason}")
     return 0
 
 

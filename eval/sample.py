@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from eval.grading import Grader, grade_lines
-from eval.problems import Message, Problem, hashes, read_problems
+from eval.problems import Message, Problem, read_problems
 from eval.records import Line, SampleFile, sample_line, settings_path, summary_path, write_json
-from eval.settings import Sampling, fingerprint
+from eval.settings import Sampling, describe
 from eval.summary import summarise
-from reward.provenance import commit
 from reward.verdict import ANSWER_FORMATS, MODES
 
 
@@ -64,16 +63,7 @@ def evaluate(model: Path, data: Path, out: Path, sampling: Sampling, grader: Gra
     outputs, version = generate(model, [p.messages for p in problems], sampling)
     seconds = time.monotonic() - started
     lines = grade_lines(lines_of(problems, outputs), grader)
-    settings = {
-        "model": str(model),
-        "model_fingerprint": fingerprint(str(model)),
-        "test_file": str(data),
-        "problems": len(problems),
-        **hashes(problems, system=None),
-        **sampling.as_settings(),
-        "vllm": version,
-        "commit": commit(),
-    }
+    settings = describe(str(model), data, problems, sampling, vllm=version)
     summary = summarise(lines, len(problems), sampling.n) | {
         "settings": settings | {"grader": grader.name},
         "seconds": round(seconds, 1),

@@ -5,6 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from eval.problems import Problem, hashes
+from reward.provenance import commit
+
 # Samples may be added to a file only if these are the same.
 SAME_FILE = (
     "model",
@@ -53,6 +56,30 @@ class Sampling:
     def as_settings(self) -> dict[str, Any]:
         """Flat, for a settings file."""
         return asdict(self)
+
+
+def describe(
+    model: str,
+    test_file: Path,
+    problems: list[Problem],
+    sampling: Sampling,
+    vllm: str | None,
+    system: str | None = None,
+    chat_template_kwargs: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is written beside the samples. `vllm` is the version, None when the server does not tell."""
+    return {
+        "model": model,
+        "model_fingerprint": fingerprint(model),
+        "vllm": vllm,
+        "test_file": str(test_file),
+        "problems": len(problems),
+        **hashes(problems, system),
+        **sampling.as_settings(),
+        "system": system,
+        "chat_template_kwargs": chat_template_kwargs,
+        "commit": commit(),
+    }
 
 
 def sample_seed(seed: int, digest: str, sample: int) -> int:

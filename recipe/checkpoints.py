@@ -2,8 +2,11 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
+
+from omegaconf import DictConfig
 
 from reward.provenance import write_text_atomic
 
@@ -39,27 +42,33 @@ def missing_parts(folder: Path, world_size: int) -> list[str]:
     return [name for name in needed if not (folder / name).is_file() or (folder / name).stat().st_size == 0]
 
 
+def step_of(folder: Path) -> int:
+    """Step that a `global_step_N` folder was written at."""
+    return int(folder.name.rsplit("_", 1)[1])
+
+
 def steps(root: Path) -> list[Path]:
-    """Checkpoint folders below `root`, newest first."""
+    """Checkpoint folders below `root` that verl's tracker covers, newest first.
+
+    A folder newer than the tracker was being written when the run ended. A tracker that holds no number was itself
+    being written, which is the last thing that a save does: then every folder counts.
+    """
+    tracker = (root / TRACKER_FILE).read_text().strip()
+    limit = int(tracker) if tracker.isdecimal() else None
     found = [p for p in root.glob("global_step_*") if re.fullmatch(r"global_step_\d+", p.name)]
-    return sorted(found, key=lambda p: int(p.name.rsplit("_", 1)[1]), reverse=True)
+    return sorted((p for p in found if limit is None or step_of(p) <= limit), key=step_of, reverse=True)
 
 
 def latest_complete(root: Path, world_size: int) -> Path | None:
     """The newest complete checkpoint below `root`, or None when there is none at all.
 
-    Only folders up to the step in verl's tracker count: a newer one was being written when the run ended.
-
     Raises:
         ValueError: checkpoints exist, but none is complete for this world size.
     """
-    tracker = root / TRACKER_FILE
-    if not tracker.is_file():
+    if not (root / TRACKER_FILE).is_file():
         return None
-    limit = int(tracker.read_text())
-    candidates = [p for p in steps(root) if int(p.name.rsplit("_", 1)[1]) <= limit]
     problems = []
-    for folder in candidates:
+    for folder in steps(root):
         missing = missing_parts(folder, world_size)
         if not missing:
             return folder
@@ -69,3 +78,34 @@ def latest_complete(root: Path, world_size: int) -> Path | None:
         "run resumes only with the number of ranks it was saved with: restore nnodes and n_gpus_per_node, or export "
         "the model and start a new run_dir from it"
     )
+
+
+def world_size(config: DictConfig) -> int:
+    """Ranks of the actor, one a device."""
+    return config.trainer.nnodes * config.trainer.n_gpus_per_node
+
+
+def resume_folder(config: DictConfig) -> Path | None:
+    """The checkpoint that a start would resume from, None for a fresh start; raises as `latest_complete`."""
+    if config.trainer.resume_mode == "auto":
+        return latest_complete(Path(config.trainer.default_local_dir), world_size(config))
+    return Path(config.trainer.resume_from_path) if config.trainer.resume_mode == "resume_path" else None
+
+
+def rotate(root: Path, keep: int | None, ranks: int) -> list[Path]:
+    """Delete checkpoints older than the newest `keep` complete ones, and return what was deleted.
+
+    verl deletes the oldest before it writes the new one, keeps its list in memory, so that a resume forgets what was
+    there, and leaves everything but `actor/` behind. Call this once the new checkpoint is complete: until then nothing
+    goes, and an incomplete one never counts as kept.
+    """
+    if not keep or not (root / TRACKER_FILE).is_file():
+        return []
+    folders = steps(root)
+    kept = [folder for folder in folders if not missing_parts(folder, ranks)][:keep]
+    if len(kept) < keep:
+        return []
+    old = [folder for folder in folders if step_of(folder) < step_of(kept[-1])]
+    for folder in old:
+        shutil.rmtree(folder)
+    return old

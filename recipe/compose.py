@@ -3,10 +3,11 @@
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from recipe.cpu.detect import accelerator_visible
 
@@ -14,8 +15,8 @@ CONFIG_DIR = Path(__file__).resolve().parents[1] / "configs"
 CONFIG_NAME = "dapo_trainer"
 
 
-def verl_config_dir() -> Path:
-    """Folder of verl's own YAML files, found without importing verl (which costs seconds).
+def verl_package_dir() -> Path:
+    """Folder of the installed verl, found without importing it (which costs seconds).
 
     Raises:
         ModuleNotFoundError: verl is not installed.
@@ -23,7 +24,12 @@ def verl_config_dir() -> Path:
     spec = importlib.util.find_spec("verl")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("verl is not installed in this environment: run scripts/setup.sh")
-    return Path(spec.submodule_search_locations[0]) / "trainer" / "config"
+    return Path(spec.submodule_search_locations[0])
+
+
+def verl_config_dir() -> Path:
+    """Folder of verl's own YAML files; raises as `verl_package_dir`."""
+    return verl_package_dir() / "trainer" / "config"
 
 
 def export_search_path() -> None:
@@ -50,3 +56,17 @@ def compose(overrides: list[str]) -> DictConfig:
     export_search_path()
     with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
         return hydra_compose(CONFIG_NAME, overrides=with_cluster(overrides))
+
+
+def known_keys() -> list[str]:
+    """Every dotted key of the default recipe, sections included, for suggestions."""
+    found: list[str] = []
+
+    def walk(node: Any, prefix: str) -> None:
+        for key, value in node.items():
+            found.append(f"{prefix}{key}")
+            if isinstance(value, dict):
+                walk(value, f"{prefix}{key}.")
+
+    walk(OmegaConf.to_container(compose(["cluster=cpu"])), "")
+    return found

@@ -87,7 +87,7 @@ class StepController:
     """Joins ledger, planner and bounds. Call ``next_action`` after every change until it says ``end``.
 
     The caller carries an action out and records it: ``ledger.dispatch`` after sending, nothing after ``abandon`` (the
-    controller has already marked those groups; the caller aborts them and keeps clearing ``ledger.dead()``).
+    controller has already marked those groups; the caller aborts them and keeps clearing what they deliver late).
     """
 
     ledger: StepLedger
@@ -113,10 +113,6 @@ class StepController:
         if count > 0:
             return Action(DISPATCH, count=count)
         return Action(WAIT) if self.ledger.pending() else self._exhausted()
-
-    def first_wave(self) -> int:
-        """Prompts to send before anything is known about the step."""
-        return self._sendable(self.ledger.started_at)
 
     def close(self) -> None:
         """Teach the estimate what became of the groups of this step. Call once, after ``end``."""

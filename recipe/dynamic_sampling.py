@@ -15,10 +15,10 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from recipe.acceptance import AcceptanceEstimate
 from recipe.dispatch import ABANDON, DISPATCH, END, SKIP_STEP, StepController
-from recipe.group_filter import Group
+from recipe.group_filter import Group, is_settled
 from recipe.prompt_history import PromptHistory
 from recipe.sampler_settings import SamplerSettings
-from recipe.sampling_metrics import GroupRecord, step_metrics
+from recipe.sampling_metrics import LOSS_MASKED, GroupRecord, step_metrics
 from recipe.sampling_trace import write_step
 from recipe.step_ledger import StepLedger
 
@@ -90,7 +90,8 @@ class DynamicSampler(ReplayBuffer):
         fields = tq.kv_batch_get(keys=keys, partition_id=TRAIN)
         return {"uids": self._carried, "keys": keys, "tags": [tags[k] for k in keys], "fields": fields} | {
             "prompt_tags": [tags[uid] for uid in self._carried],
-            "groups": [self._records[uid].group for uid in self._carried],
+            "records": [self._records[uid] for uid in self._carried],
+            "prompts": [self._prompt_keys.get(uid, "") for uid in self._carried],
         }
 
     def import_carried(self, payload: Mapping[str, Any]) -> None:
@@ -98,8 +99,8 @@ class DynamicSampler(ReplayBuffer):
         tq.kv_batch_put(keys=payload["uids"], partition_id=TRAIN, tags=payload["prompt_tags"])
         tq.kv_batch_put(keys=payload["keys"], partition_id=TRAIN, fields=payload["fields"], tags=payload["tags"])
         self._carried = list(payload["uids"])
-        for uid, group in zip(payload["uids"], payload["groups"], strict=True):
-            self._records[uid] = GroupRecord(group, "kept")
+        self._records |= dict(zip(payload["uids"], payload["records"], strict=True))
+        self._prompt_keys |= dict(zip(payload["uids"], payload["prompts"], strict=True))
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict]:
         """Return the keys of `batch_size` kept groups and the metrics of the step; validation goes verl's way.
@@ -123,13 +124,13 @@ class DynamicSampler(ReplayBuffer):
         self.step_skipped = outcome == SKIP_STEP
         selected = [] if self.step_skipped else controller.ledger.selected()
         self._trace(global_steps, controller.ledger, selected)
-        metrics = self._metrics(controller.ledger, selected)
         self._dispose(controller.ledger, selected)
+        metrics = self._metrics(controller.ledger, selected)
         return self._materialize_batch(TRAIN, selected, self._in_dispatch_order(selected)), metrics
 
     def _trace(self, global_steps: int, ledger: StepLedger, selected: list[str]) -> None:
         if self.settings.trace_dir is not None:
-            write_step(self.settings.trace_dir, global_steps, ledger, self._records, set(selected))
+            write_step(self.settings.trace_dir, global_steps, ledger, self._records, set(selected), self._prompt_keys)
 
     def _in_dispatch_order(self, selected: list[str]) -> dict[str, dict]:
         """Tags of the selected trajectories by key, so that a batch does not depend on who finished first."""
@@ -154,15 +155,26 @@ class DynamicSampler(ReplayBuffer):
             if action.kind == DISPATCH:
                 self._dispatch(controller.ledger, action.count)
             elif action.kind == ABANDON:
-                self._dead.update(action.uids)
+                self._abandon(controller.ledger, action.uids)
             else:
                 time.sleep(self.settings.poll_interval_s)
 
+    def _abandon(self, ledger: StepLedger, uids: tuple[str, ...]) -> None:
+        self._dead.update(uids)
+        for key, info in self._samples.items():
+            if uid_of(key) in uids:
+                ledger.entries[uid_of(key)].tokens += info["length"]
+
     def _dispatch(self, ledger: StepLedger, count: int) -> None:
-        self.refill_fn(count)
+        reported = self.refill_fn(count)
         self._sync_metadata_from_transfer_queue()
         # kv_list follows registration order, and prompts are registered in the order of the batch
         sent = [uid for uid in self.prompt_global_steps[TRAIN] if uid not in ledger.entries and uid not in self._dead]
+        if not count == reported == len(sent):  # waiting on would never end, or train what nobody asked for
+            raise RuntimeError(
+                f"the sampler asked for {count} prompts, the trainer reports {reported} sent, and {len(sent)} are new "
+                "in the queue: refill_fn must register and send exactly what it is asked for"
+            )
         ledger.dispatch(sent, time.monotonic())
 
     def _settle(self, ledger: StepLedger) -> None:
@@ -192,13 +204,15 @@ class DynamicSampler(ReplayBuffer):
             return
         data = tq.kv_batch_get(keys=keys, partition_id=TRAIN, select_fields=["extra_fields"])
         for key, value in zip(keys, data["extra_fields"], strict=True):
-            info = getattr(value, "data", value).get("reward_extra_info", {})
+            extra = getattr(value, "data", value)
+            info = extra.get("reward_extra_info", {})
             if "acc" not in info:
                 raise ValueError(
                     "the reward returned no `acc` for a sample: a reward of your own must return the keys score and "
                     "acc (0 or 1) for every sample"
                 )
-            self._samples[key] = {**info, "length": self.partitions[TRAIN][key]["response_len"]}
+            own = {"length": self.partitions[TRAIN][key]["response_len"], "masked": extra.get(LOSS_MASKED, 0.0)}
+            self._samples[key] = {**info, **own}
 
     def _decide(self, ledger: StepLedger, uid: str, infos: list[dict]) -> bool:
         group = self._group(infos, failed=uid in self.failure_keys[TRAIN])
@@ -212,24 +226,24 @@ class DynamicSampler(ReplayBuffer):
 
     def _foresee(self, ledger: StepLedger, uid: str, infos: list[dict]) -> None:
         if infos:
-            so_far = self._group(infos, failed=False, expected=None)
-            settled = self.settings.group_filter.decide(so_far).keep
+            settled = is_settled(self.settings.group_filter, self._group(infos), self.settings.group_size)
             ledger.foresee(uid, len(infos), self.settings.group_size, settled)
 
-    def _group(self, infos: list[dict], failed: bool, expected: int | None = -1) -> Group:
+    def _group(self, infos: list[dict], failed: bool = False) -> Group:
         return Group(
             accuracies=[float(info["acc"]) for info in infos],
             rewards=[float(info["score"]) + float(info.get("overlong_reward", 0.0)) for info in infos],
             lengths=[int(info["length"]) for info in infos],
-            truncated=[bool(info.get("truncated", False)) for info in infos],
-            expected_samples=self.settings.group_size if expected == -1 else expected,
+            truncated=[bool(info.get("truncated", False) or info["masked"]) for info in infos],
+            expected_samples=self.settings.group_size,
             failed=failed,
         )
 
     # ------------------------------------------------------------------ the end of a step
 
     def _metrics(self, ledger: StepLedger, selected: list[str]) -> dict[str, float]:
-        metrics = step_metrics(ledger, self._records, selected, self.estimate, time.monotonic())
+        metrics = step_metrics(ledger, self._records, selected, self._carried, self.estimate, time.monotonic())
+        metrics["sampling/masked_share"] = _share(self._samples, "masked")
         metrics["sampling/parse_fail_share"] = _share(self._samples, "parse_fail")
         metrics["sampling/reward_error_share"] = _share(self._samples, "reward_error")
         metrics["sampling/verl_disagrees_share"] = _share(self._samples, "verl_disagrees")
@@ -248,13 +262,17 @@ class DynamicSampler(ReplayBuffer):
         return metrics
 
     def _dispose(self, ledger: StepLedger, selected: list[str]) -> None:
-        """Carry fresh surplus over, or drop it; what was carried once and still found no room is dropped."""
+        """Carry fresh surplus over, or drop it; what was carried once and still found no room is dropped.
+
+        A skipped step updates nothing, so what it kept or was given is no staler after it. The trainer recomputes the
+        old probabilities of carried groups with the policy of the step that trains them: their ratios start at 1.
+        """
         kept = ledger.selected() + ledger.surplus()
         left = [uid for uid in kept if uid not in set(selected)]
-        fresh = [uid for uid in left if not ledger.entries[uid].carried]
+        fresh = [uid for uid in left if self.step_skipped or not ledger.entries[uid].carried]
         self._carried = fresh if self.settings.surplus == "carry_over" else []
         self._clear_groups(TRAIN, set(left) - set(self._carried))
-        self._prompt_keys = {}
+        self._prompt_keys = {uid: self._prompt_keys[uid] for uid in self._carried if uid in self._prompt_keys}
 
     def _stop_dead(self) -> None:
         """Abort what still runs: only given-up or unwanted groups are in flight when a step ends."""

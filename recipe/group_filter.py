@@ -152,11 +152,14 @@ class GroupFilter:
         """Whether the samples that arrived so far already guarantee that the whole group will be kept.
 
         Spread only grows, and the final mean accuracy lies between all and none of the missing samples being right.
-        Never true for a reward metric, whose values have no bounds, nor when masking may still take the signal away.
+        Never true for a reward metric, whose values have no bounds. Under ``mask_truncated`` two samples that stay in
+        the loss must differ already: whatever the mean becomes, one of them is off it.
         """
         so_far = Group(group.accuracies)
         missing = expected_samples - len(so_far.accuracies)
-        if self.metric != "acc" or self.mask_truncated or missing < 0 or self._broken(so_far) or self._flat(so_far):
+        if self.metric != "acc" or missing < 0 or self._broken(so_far) or self._flat(so_far):
+            return False
+        if self.mask_truncated and not self._stays_live(group):
             return False
         futures = [Group([*so_far.accuracies, *[value] * missing]) for value in (0.0, 1.0)]
         return not any(self._out_of_band(future) for future in futures)
@@ -186,6 +189,11 @@ class GroupFilter:
             return True
         mean = sum(values) / len(values)
         return any(abs(v - mean) > self.tol for v, cut in zip(values, group.truncated, strict=True) if not cut)
+
+    def _stays_live(self, group: Group) -> bool:
+        cuts = group.truncated or [False] * len(group.accuracies)
+        live = [a for a, cut in zip(group.accuracies, cuts, strict=True) if not cut]
+        return bool(live) and max(live) - min(live) > 2 * self.tol
 
     def _out_of_band(self, group: Group) -> str | None:
         values = self.values(group)

@@ -1,28 +1,32 @@
-"""Trains a recipe: compose, check, then hand over to verl's V1 trainer.
+"""Trains a recipe: compose, check, stamp, then hand over to verl's V1 trainer.
 
-python -m recipe.main_dapo experiment=tiny technique=dapo cluster=cpu [key=value ...]
+    python -m recipe.main_dapo experiment=tiny technique=dapo cluster=cpu [key=value ...]
+
+Exit code 2 and one line a problem for what a user can mend; a failure of the training itself keeps its traceback.
+Hydra's own flags work as well: `--help`, `--cfg job`.
 """
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig, open_dict
 
-from recipe.compose import CONFIG_DIR, CONFIG_NAME, export_search_path, with_cluster
-from recipe.cpu.detect import accelerator_visible
+from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
-from recipe.preflight import check_inputs, check_recipe
-from recipe.stamps import stamp
+from recipe.errors import ConfigError, user_errors
+from recipe.preflight import Result, preflight
+from recipe.preflight.storage import trained_already
+from recipe.stamps import Attempt, stamp
 
 
-def environment(config: DictConfig) -> dict[str, str]:
+def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
     """Environment variables of this run, for the driver and for every Ray process."""
-    run_dir = Path(config.run_dir)
-    attempts = len(list((run_dir / "metrics").glob("*.jsonl"))) if (run_dir / "metrics").is_dir() else 0
     variables = {
-        "VERL_FILE_LOGGER_PATH": str(run_dir / "metrics" / f"{attempts:03d}.jsonl"),
+        "VERL_FILE_LOGGER_PATH": str(Path(config.run_dir) / "metrics" / f"{attempt.number:03d}.jsonl"),
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
     }
     if config.trainer.device == "cpu":
@@ -31,15 +35,28 @@ def environment(config: DictConfig) -> dict[str, str]:
 
 
 def settle_paths(config: DictConfig) -> None:
-    """Make `run_dir` absolute: Ray's workers have working directories of their own."""
+    """Make `run_dir` and the data files absolute: Ray's workers have working directories of their own."""
     with open_dict(config):
-        config.run_dir = str(Path(config.run_dir).expanduser().resolve())
+        config.run_dir = _absolute(config.run_dir)
+        if config.get("data_dir") is not None:
+            config.data_dir = _absolute(config.data_dir)
+        for key in ("train_files", "val_files"):
+            value = config.data[key]
+            config.data[key] = _absolute(value) if isinstance(value, str) else [_absolute(path) for path in value]
+        config.trainer.default_local_dir = _absolute(config.trainer.default_local_dir)
+        if Path(str(config.actor_rollout_ref.model.path)).expanduser().is_dir():  # otherwise a Hub name, or missing
+            config.actor_rollout_ref.model.path = _absolute(config.actor_rollout_ref.model.path)
 
 
-def run(config: DictConfig) -> None:
+def _absolute(path: str) -> str:
+    """An absolute local path; addresses such as hdfs://... stay."""
+    return path if "://" in path else str(Path(path).expanduser().resolve())
+
+
+def run(config: DictConfig, attempt: Attempt) -> None:
     """Start verl with our task runner. Imports verl, which takes seconds: everything cheap comes before."""
     (Path(config.run_dir) / "metrics").mkdir(parents=True, exist_ok=True)
-    variables = environment(config)
+    variables = environment(config, attempt)
     os.environ.update(variables)
     with open_dict(config):
         ray_init = config.ray_kwargs.ray_init
@@ -53,34 +70,64 @@ def run(config: DictConfig) -> None:
     from recipe.task_runner import DAPOTaskRunner
 
     auto_set_device(config)
-    validate_config(config, need_reference_policy(config), need_critic(config))
+    with _verl_refuses():
+        validate_config(config, need_reference_policy(config), need_critic(config))
     run_ppo(config, DAPOTaskRunner)
 
 
-def check_device(config: DictConfig) -> None:
-    """Refuse a recipe for accelerators where none is visible, and the other way round."""
-    if config.trainer.device == "cpu" and accelerator_visible():
-        raise ValueError("cluster=cpu, but an accelerator is visible: use another cluster, or CUDA_VISIBLE_DEVICES=''")
+@contextmanager
+def _verl_refuses() -> Iterator[None]:
+    """What verl's own validation finds wrong is the user's to mend as well."""
+    try:
+        yield
+    except (ValueError, AssertionError) as error:
+        raise ConfigError("verl refuses this recipe:", [str(error) or repr(error)]) from error
+
+
+def checked(config: DictConfig) -> Result:
+    """Run the preflight and return it.
+
+    Raises:
+        ConfigError: something stops the run; every problem is in the message.
+    """
+    result = preflight(config)
+    if result.problems:
+        raise ConfigError("this run cannot work:", result.problems)
+    return result
+
+
+def train(config: DictConfig) -> None:
+    """Check a composed recipe, say the plan, stamp the run's folder and train."""
+    settle_paths(config)
+    result = checked(config)
+    print(*result.plan, *(f"note        {note}" for note in result.notes), sep="\n", flush=True)
+    done = trained_already(config)
+    if done is not None and not config.trainer.val_only:
+        print(f"{done} holds all {config.trainer.total_training_steps} steps: nothing left to train", flush=True)
+        return
+    run(config, stamp(config, Path(config.run_dir), result.plan))
 
 
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")
-def _main(config: DictConfig) -> None:
-    check_device(config)
-    settle_paths(config)
-    if problems := check_recipe(config) + check_inputs(config):
-        raise ValueError("\n  ".join(["this recipe cannot work:", *problems]))
-    stamp(config, Path(config.run_dir))
-    run(config)
+def _with_hydra_flags(config: DictConfig) -> None:
+    train(config)
+
+
+def _is_override(word: str) -> bool:
+    return word.startswith("~") or ("=" in word and not word.startswith("-"))
 
 
 def main() -> None:
-    """Entry point; errors that the user can mend end in one line."""
+    """Entry point."""
     export_search_path()
-    sys.argv[1:] = with_cluster(sys.argv[1:])
-    try:
-        _main()
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+    overrides = with_cluster(sys.argv[1:])
+    with user_errors(known_keys):
+        if any(word.startswith("-") for word in overrides):
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra hands its errors to us
+            sys.argv[1:] = sorted(overrides, key=_is_override)  # its parser wants the overrides side by side
+            _with_hydra_flags()
+        else:
+            train(compose(overrides))
 
 
 if __name__ == "__main__":

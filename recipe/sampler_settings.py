@@ -1,5 +1,6 @@
 """The sampler's own keys (`trainer.v1.sampler.sampler_kwargs`), read and checked once. Pure."""
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ class KeepAll:
             return Decision(False, FAILED)
         expected = group.expected_samples or 1
         return Decision(True, KEPT) if len(group.accuracies) >= expected else Decision(False, INCOMPLETE)
+
+    def settled(self, group: Group, expected_samples: int) -> bool:
+        """Foresee that a group in flight will be kept, once anything of it has come."""
+        return 0 < len(group.accuracies) <= expected_samples
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,25 @@ class SamplerSettings:
         return StepController(ledger, self.planner, estimate, Bounds(**self.bounds, rows=rows))
 
 
+def load_filter(name: str) -> Filter:
+    """Make the filter that `module:attribute` names: a class or function without arguments.
+
+    Raises:
+        ValueError: there is no such thing, or what it makes has no `decide`.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"filter.custom={name!r} cannot be made ({error}): give module:attribute, importable in every process, a "
+            "class or function without arguments"
+        ) from error
+    if not callable(getattr(found, "decide", None)):
+        raise ValueError(f"filter.custom={name!r} has no method decide(group): see recipe.group_filter.Filter")
+    return found
+
+
 def _history(kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
     """Arguments of `PromptHistory`, or None when it is off."""
     options = dict(kwargs)
@@ -94,6 +118,8 @@ def _history(kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _filter(kwargs: Mapping[str, Any], reward_is_shaped: bool) -> Filter:
     options = dict(kwargs)
-    enabled = options.pop("enable")
+    enabled, own = options.pop("enable"), options.pop("custom")
+    if enabled and own is not None:
+        return load_filter(own)
     group_filter = GroupFilter(**options, reward_is_shaped=reward_is_shaped and enabled)
     return group_filter if enabled else KeepAll()

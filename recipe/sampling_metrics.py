@@ -7,6 +7,9 @@ from recipe.acceptance import AcceptanceEstimate
 from recipe.group_filter import KEPT, Group
 from recipe.step_ledger import StepLedger
 
+LOSS_MASKED = "loss_masked"
+"""Key of an agent loop's extra fields: 1.0 where overlong filtering took the sample out of the loss."""
+
 
 @dataclass(frozen=True)
 class GroupRecord:
@@ -37,19 +40,27 @@ def _side(records: list[GroupRecord], name: str) -> dict[str, float]:
 
 
 def step_metrics(
-    ledger: StepLedger, records: dict[str, GroupRecord], selected: list[str], estimate: AcceptanceEstimate, now: float
+    ledger: StepLedger,
+    records: dict[str, GroupRecord],
+    selected: list[str],
+    held: list[str],
+    estimate: AcceptanceEstimate,
+    now: float,
 ) -> dict[str, float]:
-    """Metrics of one step that trains on `selected`.
+    """Metrics of one step that trains on `selected` and holds groups for the next one.
 
     Lengths in tokens, shares in 0..1, counts in groups (one group is one prompt). `before_filter` covers the groups
-    that were generated in this step, `after_filter` those that train, carried ones included.
+    that were generated in this step, `after_filter` those that train, carried ones included. Tokens are wasted when
+    they were generated in this step for a group that is neither selected nor held; of a group that was given up or
+    aborted, those of the samples that had arrived count.
     """
     every = [record for uid, record in records.items() if not ledger.entries[uid].carried]
     trained = [records[uid] for uid in selected]
     carried = sum(ledger.entries[uid].carried for uid in selected)
-    counts, tokens = ledger.counts(), ledger.tokens()
-    generated = max(1, ledger.generated)
-    wasted = tokens["rejected"] + tokens["surplus"]
+    counts, generated = ledger.counts(), max(1, ledger.generated)
+    fresh = [entry for entry in ledger.entries.values() if not entry.carried]
+    tokens, used = sum(e.tokens for e in fresh), {*selected, *held}
+    wasted = sum(e.tokens for e in fresh if e.uid not in used)
     metrics = {
         "sampling/needed_groups": ledger.needed,
         "sampling/generated_groups": ledger.generated,
@@ -60,12 +71,14 @@ def step_metrics(
         "sampling/kept_share": counts[KEPT] / generated,
         "sampling/generated_over_needed": ledger.generated / ledger.needed,
         "sampling/dispatches": ledger.dispatch_calls,
-        "sampling/tokens_generated": tokens["generated"],
+        "sampling/tokens_generated": tokens,
         "sampling/tokens_wasted": wasted,
-        "sampling/tokens_wasted_share": wasted / max(1, tokens["generated"]),
+        "sampling/tokens_wasted_share": wasted / max(1, tokens),
         "sampling/acceptance_estimate": estimate.rate(),
         "sampling/acceptance_std": estimate.uncertainty(),
         "sampling/seconds": now - ledger.started_at,
     }
-    metrics |= {f"sampling/groups/{state}": count for state, count in counts.items() if state != KEPT}
+    for state in counts.keys() - {KEPT}:
+        metrics[f"sampling/groups/{state}"] = counts[state]
+        metrics[f"sampling/group_share/{state}"] = counts[state] / generated
     return metrics | _side(every, "before_filter") | _side(trained, "after_filter")

@@ -1,9 +1,10 @@
 """Groups of answers as a file: what the sampler writes each step, and what the simulator and the report read.
 
 One JSON object a line, one line a group, kept or not, in dispatch order. Fields: ``step``, ``uid``, ``order``,
-``acc`` (0 to 1 a sample), ``lengths`` (response tokens), ``truncated`` (booleans), ``rewards``, ``reason`` (see
-``group_filter.REASONS``, or a state of ``step_ledger``), ``dispatched_at`` and ``decided_at`` (seconds), ``carried``
-(kept in the step before) and ``trained``.
+``prompt`` (``data_source/index``, the same over epochs and resumes, unlike the uid), ``acc`` (0 to 1 a sample),
+``lengths`` (response tokens), ``truncated`` (booleans), ``rewards``, ``reason`` (see ``group_filter.REASONS``, or a
+state of ``step_ledger``), ``dispatched_at`` and ``decided_at`` (seconds), ``carried`` (kept in the step before) and
+``trained``.
 Without a recording, ``synthetic`` draws groups with a known acceptance.
 """
 
@@ -32,6 +33,7 @@ class TraceGroup:
     step: int = 0
     uid: str = ""
     order: int = 0
+    prompt: str = ""
     reason: str = ""
     dispatched_at: float | None = None
     decided_at: float | None = None
@@ -49,10 +51,18 @@ def write_trace(path: Path, groups: Iterable[TraceGroup]) -> None:
     path.write_text("".join(json.dumps(asdict(g)) + "\n" for g in groups))
 
 
-def write_step(folder: str, step: int, ledger: StepLedger, records: Mapping[str, Any], trained: set[str]) -> None:
+def write_step(
+    folder: str,
+    step: int,
+    ledger: StepLedger,
+    records: Mapping[str, Any],
+    trained: set[str],
+    prompts: Mapping[str, str],
+) -> None:
     """Write `folder/step.jsonl`: every group of the step's ledger, with the answers that `records` holds of it.
 
-    `records` maps a uid to something with a `group` and a `reason`; times are seconds since the step began.
+    `records` maps a uid to something with a `group` and a `reason`, `prompts` to the key of its prompt; times are
+    seconds since the step began.
     """
     groups = []
     for entry in ledger.entries.values():
@@ -67,6 +77,7 @@ def write_step(folder: str, step: int, ledger: StepLedger, records: Mapping[str,
                 step=step,
                 uid=entry.uid,
                 order=entry.order,
+                prompt=prompts.get(entry.uid, ""),
                 reason=entry.state,
                 dispatched_at=entry.dispatched_at - ledger.started_at,
                 decided_at=None if entry.decided_at is None else entry.decided_at - ledger.started_at,
@@ -78,13 +89,14 @@ def write_step(folder: str, step: int, ledger: StepLedger, records: Mapping[str,
 
 
 def read_trace(path: Path) -> list[TraceGroup]:
-    """Groups of a ``.jsonl`` file, or of all of a folder's, by step and dispatch; groups without samples left out.
+    """Groups of a ``.jsonl`` file, or of all of a folder's, by step and dispatch.
 
+    Left out: groups without samples, and carried ones, which the step before has.
     Raises ``ValueError`` with file and line when a line is not a group.
     """
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     groups = [g for file in files for g in _read_file(file)]
-    return sorted((g for g in groups if g.lengths), key=lambda g: (g.step, g.order))
+    return sorted((g for g in groups if g.lengths and not g.carried), key=lambda g: (g.step, g.order))
 
 
 def _read_file(path: Path) -> list[TraceGroup]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from recipe.group_filter import FAILED, KEPT, REASONS, Decision
+from recipe.group_filter import KEPT, REASONS, Decision
 
 PENDING = "pending"
 GIVEN_UP = "given_up"
@@ -98,10 +98,6 @@ class StepLedger:
         """Record a filter's decision once; False when ``uid`` is not pending (unknown, or late after give-up)."""
         return self._decide(uid, decision.reason, now, tokens)
 
-    def fail(self, uid: str, now: float, tokens: int = 0) -> bool:
-        """The engine lost this group. Counted, refilled."""
-        return self._decide(uid, FAILED, now, tokens)
-
     def give_up(self, uid: str, now: float, tokens: int = 0) -> bool:
         """The group is stuck: what it still delivers must never reach a batch."""
         return self._decide(uid, GIVEN_UP, now, tokens)
@@ -125,10 +121,6 @@ class StepLedger:
     def overdue(self, now: float, after_s: float) -> list[str]:
         """Groups in flight for at least ``after_s`` seconds."""
         return [e.uid for e in self._pending.values() if now - e.dispatched_at >= after_s]
-
-    def dead(self) -> set[str]:
-        """Groups whose late delivery must be cleared: given up or aborted."""
-        return {e.uid for e in self.entries.values() if e.state in (GIVEN_UP, ABORTED)}
 
     def full(self) -> bool:
         """The batch is decided: no undecided group was sent before the last of the ``needed`` kept ones."""
@@ -156,18 +148,6 @@ class StepLedger:
         """Groups by state, every state present, carried ones not counted; sums to ``generated``."""
         found = Counter(e.state for e in self.entries.values() if not e.carried)
         return {state: found[state] for state in STATES}
-
-    def tokens(self) -> dict[str, int]:
-        """Response tokens of the groups sent this step: ``generated`` = ``trained`` + ``surplus`` + ``rejected``.
-
-        ``rejected`` is wasted, ``surplus`` is wasted when surplus groups are dropped. Carried groups are not counted.
-        """
-        fresh = [e for e in self.entries.values() if not e.carried]
-        selected = set(self.selected())
-        total = sum(e.tokens for e in fresh)
-        trained = sum(e.tokens for e in fresh if e.uid in selected)
-        surplus = sum(e.tokens for e in fresh if e.state == KEPT) - trained
-        return {"generated": total, "trained": trained, "surplus": surplus, "rejected": total - trained - surplus}
 
     def foresee(self, uid: str, arrived: int, expected: int, settled: bool) -> None:
         """Note that ``arrived`` of ``expected`` samples of a pending group came, and whether it is sure to be kept.

@@ -1,6 +1,5 @@
 """verl's synchronous trainer with the sampler in charge of dispatch and of its own state; verl's loop is not copied."""
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -13,7 +12,8 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from recipe.checkpoints import latest_complete, read_state, write_state
+from recipe.checkpoints import read_state, resume_folder, rotate, world_size, write_state
+from recipe.run_identity import identity, resume_problems
 from reward.selftest import selftest
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,13 @@ class _StepSkipped(Exception):
     """Raised between sampling and training of a step that trains nothing."""
 
 
+def without_padding(batch: KVBatchMeta) -> KVBatchMeta:
+    """The samples of a batch, without the rows that verl fills a partial batch up with: they count nowhere."""
+    return batch.select_keys(
+        [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+    )
+
+
 @register_trainer(TRAINER_MODE)
 class DAPOTrainer(PPOTrainerSync):
     """`PPOTrainerSync` whose sampler sends every prompt, and whose checkpoints hold the sampler's state."""
@@ -33,6 +40,9 @@ class DAPOTrainer(PPOTrainerSync):
     def __init__(self, config: DictConfig):
         super().__init__(config)
         self.trainer_mode = "sync"  # verl treats any other name as asynchronous
+        self._keep = config.trainer.max_actor_ckpt_to_keep
+        config.trainer.max_actor_ckpt_to_keep = None  # verl deletes before it writes: see checkpoints.rotate
+        self.gradient_steps = 0  # optimizer steps over the run
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
@@ -72,21 +82,29 @@ class DAPOTrainer(PPOTrainerSync):
 
     def _step_once(self, metrics: dict, timing_raw: dict, sample_batch_size: int) -> KVBatchMeta:
         try:
-            return super()._step_once(metrics, timing_raw, sample_batch_size)
+            batch = super()._step_once(metrics, timing_raw, sample_batch_size)
         except _StepSkipped:
             return KVBatchMeta(partition_id="train", keys=[], tags=[])
+        self.gradient_steps += self._updates(len(batch.keys))
+        return batch
+
+    def _updates(self, samples: int) -> int:
+        """Optimizer steps that a batch of so many samples (padding included) takes."""
+        if self.global_steps < self.config.trainer.critic_warmup:
+            return 0
+        actor = self.config.actor_rollout_ref.actor
+        return samples // (actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n) * actor.ppo_epochs
 
     def _compute_metrics(self, batch: KVBatchMeta, metrics: dict, timing_raw: dict, global_steps: int, epoch: int):
-        updates = self.config.data.train_batch_size // self.config.actor_rollout_ref.actor.ppo_mini_batch_size
-        metrics["training/gradient_step"] = global_steps * updates * self.config.actor_rollout_ref.actor.ppo_epochs
+        metrics["training/gradient_step"] = self.gradient_steps
         if batch.keys:
-            super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+            super()._compute_metrics(without_padding(batch), metrics, timing_raw, global_steps, epoch)
         else:
             metrics["training/global_step"] = global_steps
 
     def _log_rollout_data(self, batch: KVBatchMeta, timing_raw: dict, rollout_data_dir: str) -> None:
         if batch.keys:
-            super()._log_rollout_data(batch, timing_raw, rollout_data_dir)
+            super()._log_rollout_data(without_padding(batch), timing_raw, rollout_data_dir)
 
     def _save_checkpoint(self) -> None:
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
@@ -95,45 +113,35 @@ class DAPOTrainer(PPOTrainerSync):
         (folder / CARRIED_FILE).unlink(missing_ok=True)  # of an interrupted save of this very step
         if (carried := self.replay_buffer.export_carried()) is not None:
             torch.save(carried, folder / CARRIED_FILE)
-        write_state(folder, {"sampler": self.replay_buffer.state_dict(), "run": self._identity()})
+        state = {"sampler": self.replay_buffer.state_dict(), "gradient_steps": self.gradient_steps}
+        write_state(folder, state | {"run": self._identity()})
         super()._save_checkpoint()
+        for old in rotate(folder.parent, self._keep, world_size(self.config)):
+            logger.warning("deleted %s: trainer.max_actor_ckpt_to_keep=%s", old, self._keep)
 
     def _load_checkpoint(self) -> None:
         folder = self._choose_checkpoint()
-        super()._load_checkpoint()
         if folder is None:
-            return
+            return super()._load_checkpoint()
         state = read_state(folder)
-        if state["run"] != self._identity():
-            raise ValueError(
-                f"{folder} was trained with {json.dumps(state['run'])}, this run has {json.dumps(self._identity())}: "
-                "resuming would skip or repeat data. Restore those settings, or start from the exported model in a "
-                "new run_dir"
-            )
+        if problems := resume_problems(folder, state["run"], self._identity(), self.config.allow_changed_resume):
+            raise ValueError("\n".join(problems))
+        super()._load_checkpoint()
         self.replay_buffer.load_state_dict(state["sampler"])
+        self.gradient_steps = state["gradient_steps"]
         if (folder / CARRIED_FILE).is_file():
             # our own file, pickled like the rest of verl's checkpoints: resume only from folders that you trust
             self.replay_buffer.import_carried(torch.load(folder / CARRIED_FILE, weights_only=False))
 
     def _choose_checkpoint(self) -> Path | None:
         """Point verl at the newest complete checkpoint; its own search trusts a tracker file."""
-        if self.config.trainer.resume_mode != "auto":
-            chosen = self.config.trainer.resume_from_path
-            return Path(chosen) if self.config.trainer.resume_mode == "resume_path" else None
-        world_size = self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node
-        folder = latest_complete(Path(self.config.trainer.default_local_dir), world_size)
-        with open_dict(self.config):
-            self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
-            self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
+        folder = resume_folder(self.config)
+        if self.config.trainer.resume_mode == "auto":
+            with open_dict(self.config):
+                self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
+                self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
         return folder
 
     def _identity(self) -> dict[str, Any]:
-        """What must not change over a resume: the data, its order, and the sizes that count through it."""
-        data = self.config.data
-        return {
-            "train_rows": len(self.train_dataset),
-            "train_batch_size": data.train_batch_size,
-            "group_size": self.config.actor_rollout_ref.rollout.n,
-            "data_seed": data.seed,
-            "shuffle": data.shuffle,
-        }
+        """What must not change over a resume."""
+        return identity(self.config)

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from reward.overlong import is_truncated
 from reward.scoring import score_sample
 from reward.settings import RewardSettings
 
@@ -57,9 +58,9 @@ class DAPORewardManager(RewardManagerBase):
         return score_sample(text, plain, gold, len(ids), truncated, self.settings)
 
     def _truncated(self, ids: list[int]) -> bool:
-        """At the limit and not ended by a special token (verl maps both stop reasons to "completed")."""
+        """At the limit and not ended by a special token."""
         limit = self.settings.max_resp_len or self.config.data.max_response_length
-        return len(ids) >= limit and (not ids or ids[-1] not in self._special)
+        return is_truncated(ids, limit, self._special)
 
 
 def _plain(node: Any) -> dict[str, Any] | None:

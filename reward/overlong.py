@@ -1,5 +1,7 @@
 """Soft overlong punishment (DAPO, arXiv 2503.14476, equation 13). Lengths are tokens, never characters or turns."""
 
+from collections.abc import Container, Sequence
+
 
 def check_overlong(l_max: int, l_cache: int, factor: float = 1.0) -> None:
     """Refuse a punishment interval that would punish everything or nothing.
@@ -26,6 +28,19 @@ def check_overlong(l_max: int, l_cache: int, factor: float = 1.0) -> None:
         raise ValueError(
             f"overlong_buffer_cfg.penalty_factor={factor} must be a finite number >= 0 (0 punishes nothing)"
         )
+
+
+def is_truncated(ids: Sequence[int], limit: int, ends: Container[int]) -> bool:
+    """Whether a response was cut at the length limit: at least ``limit`` tokens, and the last one ends nothing.
+
+    verl's rollout maps both finish reasons, ``stop`` and ``length``, to "completed", so it is read off the response.
+
+    Args:
+        ids: token ids of the response, without padding.
+        limit: longest response in tokens.
+        ends: ids of the tokens that may end a response (eos, end of turn).
+    """
+    return len(ids) >= limit and (not ids or ids[-1] not in ends)
 
 
 def soft_overlong_punishment(length: int, l_max: int, l_cache: int, factor: float = 1.0) -> float:

@@ -40,8 +40,11 @@ def git(*arguments: str) -> str | None:
 
 
 def commit() -> str:
-    """Commit of this repository, `-dirty` appended when tracked files differ, `unknown` outside a checkout."""
+    """Commit of this repository, `-dirty` appended when tracked files differ.
+
+    Outside a checkout, as in a Ray job's packaged folder, what `RECIPE_COMMIT` says, or `unknown`.
+    """
     head = git("rev-parse", "HEAD")
     if head is None:
-        return "unknown"
+        return os.environ.get("RECIPE_COMMIT", "unknown")
     return head.strip() + ("-dirty" if (git("status", "--porcelain", "--untracked-files=no") or "").strip() else "")

@@ -15,5 +15,5 @@ check() { # name, command...
 check "ruff check" ruff check .
 check "ruff format" ruff format --check .
 check "mypy" mypy
-check "shellcheck" shellcheck -x scripts/*.sh .ci/run
+check "shellcheck" shellcheck -x scripts/*.sh scripts/slurm/*.sbatch .ci/run
 [ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"

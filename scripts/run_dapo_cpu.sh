@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-unset PYTHONDONTWRITEBYTECODE # a dozen processes import the same modules: let the first one compile them
 bash scripts/setup.sh cpu
-exec "${DAPO_VENV:-.venv}/bin/python" -m recipe.loop experiment=tiny technique=dapo cluster=cpu "$@"
+export PYTHON="${DAPO_VENV:-.venv}/bin/python"
+exec bash scripts/launch.sh recipe.loop experiment=tiny technique=dapo cluster=cpu "$@"

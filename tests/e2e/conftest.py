@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,28 @@ def metrics(run_dir):
     """All logged steps of a run, over all attempts: a list of (step, metrics)."""
     lines = [line for path in sorted((Path(run_dir) / "metrics").glob("*.jsonl")) for line in path.open()]
     return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+
+
+def mine(marker):
+    """Living processes whose command line or environment names this run."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if marker in " ".join(process.cmdline()) or marker in " ".join(process.environ().values()):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def trace(run_dir, step):
+    """Every group of a step in dispatch order, as the sampler wrote it: a list of dictionaries."""
+    return [json.loads(line) for line in (Path(run_dir) / "sampling" / f"{step}.jsonl").open()]
+
+
+def dumped(run_dir, step):
+    """Keys `{uid}_{session}_{index}` of the samples in verl's own rollout dump of a step."""
+    return [json.loads(line)["uid"] for line in (Path(run_dir) / "rollouts" / f"{step}.jsonl").open()]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,15 +15,14 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 from tests.e2e.test_loop import mine
+from tests.eval.stub import free_port, start_process
 
 PROBLEMS, N = 16, 8
 
 
 @pytest.fixture
 def port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture
@@ -33,14 +31,8 @@ def start_stub(port):
     running = []
 
     def start():
-        command = [sys.executable, "-m", "tests.eval.stub", "--port", str(port), "--mean_latency_s", "0.15"]
-        running.append(subprocess.Popen(command, cwd=ROOT))
-        while True:
-            assert running[-1].poll() is None
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", port)) == 0:
-                    return running[-1]
-            time.sleep(0.05)
+        running.append(start_process(port, mean_latency_s=0.15))
+        return running[-1]
 
     yield start
     for process in running:

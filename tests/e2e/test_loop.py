@@ -7,10 +7,9 @@ import subprocess
 import sys
 import time
 
-import psutil
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.e2e.conftest import ROOT, metrics, run_module
+from tests.e2e.conftest import ROOT, metrics, mine, run_module
 
 
 def arguments(base, run_dir, steps):
@@ -24,18 +23,6 @@ def arguments(base, run_dir, steps):
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
     ]
-
-
-def mine(marker):
-    """Living processes whose command line or environment names this run."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if marker in " ".join(process.cmdline()) or marker in " ".join(process.environ().values()):
-                found.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
 
 
 def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_path):

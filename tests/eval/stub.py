@@ -8,9 +8,14 @@ import asyncio
 import hashlib
 import json
 import random
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -146,6 +151,25 @@ class Running:
         self._loop.run_forever()
         self._loop.run_until_complete(runner.cleanup())
         self._loop.close()
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_process(port: int, mean_latency_s: float) -> subprocess.Popen:
+    """Start a stub as a process of its own and wait until it listens; the caller kills it."""
+    command = [sys.executable, "-m", "tests.eval.stub", "--port", str(port), "--mean_latency_s", str(mean_latency_s)]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2])
+    while process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return process
+        time.sleep(0.05)
+    raise RuntimeError(f"the stub ended with status {process.returncode}")
 
 
 def drawn_latency(mean_s: float) -> Callable[[Request], float]:

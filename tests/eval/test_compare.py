@@ -113,6 +113,8 @@ def test_json_and_table_say_the_same(side, tmp_path, capsys):
     a, b = side("a", [[0, 0], [1, 1], [1, 0]]), side("b", [[1, 1], [1, 1], [0, 0]], model="after")
     assert main([str(a), str(b), "--json", str(tmp_path / "d.json"), "--top", "1"]) == 0
     result, printed = json.loads((tmp_path / "d.json").read_text()), capsys.readouterr().out
+    assert main([str(a), str(b), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == result
     assert f"B - A {result['difference']:+.4f}" in printed
     assert result["models"] == ["before", "after"]
     assert "avg@2  A 0.5000  B 0.6667" in printed

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from eval.command import main
+from eval.records import key_of
 from tests.eval.stub import Stub, completion, identity
 
 ROOT = Path(__file__).parents[2]
 
 
 def keys(lines):
-    return sorted((line["problem"], line["sample"]) for line in lines)
+    return sorted(map(key_of, lines))
 
 
 def test_published_file_is_thirty_problems_times_32(serve, evaluate, read, summary, shared_data, capsys):
@@ -110,149 +112,10 @@ def test_api_key(serve, evaluate, make_parquet, monkeypatch, capsys, tmp_path):
     assert evaluate("--test_file", file, "--base_url", server.url, out="b.jsonl") == 0
 
 
-def test_refusal_stops_with_the_servers_message_and_keeps_what_was_answered(
-    serve, evaluate, read, make_parquet, capsys
-):
-    def too_long(request, body, before):
-        if "number 3" in body["messages"][0]["content"]:
-            from aiohttp import web
-
-            return web.json_response({"error": {"message": "maximum context length is 512 tokens"}}, status=400)
-        return None
-
-    server = serve(Stub(fault=too_long))
-    arguments = ["--test_file", make_parquet(8), "--base_url", server.url, "--concurrency", 1]
-    assert evaluate(*arguments) == 2
-    assert "maximum context length is 512 tokens" in capsys.readouterr().err
-    assert 0 < len(server.stub.bodies) < 8 or len(read()) == 7
-    assert max(server.stub.hits.values()) == 1
-
-
-def test_other_settings_do_not_join_the_file(serve, evaluate, read, make_parquet, capsys):
-    server, file = serve(), make_parquet(2)
-    assert evaluate("--test_file", file, "--base_url", server.url) == 0
-    before = read()
-    assert evaluate("--test_file", file, "--base_url", server.url, "--top_p", 0.9, "--n", 3) == 2
-    assert "top_p: 0.7 and 0.9" in capsys.readouterr().err
-    other = make_parquet(3, name="other.parquet")
-    assert evaluate("--test_file", other, "--base_url", server.url) == 2
-    assert "data_hash" in capsys.readouterr().err
-    assert read() == before
-
-
-def test_model_exported_again_is_another_model(serve, evaluate, make_parquet, tmp_path, capsys):
-    model = tmp_path / "model"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
-    stub = Stub()
-    stub.cards = [{"id": "model", "root": str(model)}]
-    server, file = serve(stub), make_parquet(1)
-    assert evaluate("--test_file", file, "--base_url", server.url) == 0
-    (model / "config.json").write_text("{ }")
-    assert evaluate("--test_file", file, "--base_url", server.url) == 2
-    assert "model_fingerprint" in capsys.readouterr().err
-
-
-def test_default_file_is_found_again_by_the_same_command_only(serve, monkeypatch, make_parquet, tmp_path, evaluate):
-    from eval.command import main
-
-    monkeypatch.chdir(tmp_path)
-    server, file = serve(), make_parquet(2)
-    for seed in (0, 0, 1):
-        assert main(["--test_file", str(file), "--base_url", server.url, "--seed", str(seed)]) == 0
-    assert len(list((tmp_path / "outputs/eval").glob("tiny-test-*.jsonl"))) == 2
-    assert set(server.stub.hits.values()) == {1}
-
-
-def test_missing_samples_are_listed_and_give_no_figure(serve, evaluate, read, summary, make_parquet, capsys):
-    def broken(request, body, before):
-        from aiohttp import web
-
-        return web.Response(status=500, text="boom") if "number 1?" in body["messages"][0]["content"] else None
-
-    server = serve(Stub(fault=broken))
-    arguments = ["--test_file", make_parquet(3, repeats=2), "--base_url", server.url, "--retries", 2]
-    assert evaluate(*arguments) == 1
-    printed = capsys.readouterr()
-    assert "avg@2" not in printed.out
-    assert re.search(r"missing: problem \d, sample 0: status 500: boom", printed.err)
-    found = summary()
-    assert "mean" not in found
-    assert found["complete"] is False
-    assert len(found["missing_samples"]) == 2
-    assert sorted(server.stub.hits.values()) == [1, 1, 1, 1, 3, 3]
-    asked = sum(server.stub.hits.values())
-
-    server.stub.fault = None
-    assert evaluate(*arguments) == 0
-    assert sum(server.stub.hits.values()) == asked + 2
-    assert keys(read()) == [(p, s) for p in range(3) for s in range(2)]
-
-
-def test_allow_missing_leaves_them_out_and_says_so(serve, evaluate, read, summary, make_parquet, capsys):
-    def broken(request, body, before):
-        from aiohttp import web
-
-        number = int(re.findall(r"\d+", body["messages"][0]["content"])[0])
-        if number == 0 or (number == 1 and len(server.stub.hits) > 5):
-            return web.Response(status=503)
-        return completion("Answer: 34")
-
-    server = serve(Stub(fault=broken))
-    arguments = ["--test_file", make_parquet(4), "--n", 2, "--base_url", server.url, "--retries", 0]
-    assert evaluate(*arguments, "--concurrency", 1, "--allow_missing") == 0
-    found, answered = summary(), len(read())
-    assert found["mean"] == 1.0  # nothing missing was counted as wrong
-    assert found["missing"] == 8 - answered > 1
-    assert found["problems_without_samples"] == 1
-    assert f"left out: {found['missing']} missing samples; 1 problems have no sample" in capsys.readouterr().out
-
-
-def test_server_that_stopped_answering_is_not_asked_for_ever(serve, evaluate, make_parquet, capsys):
-    def broken(request, body, before):
-        from aiohttp import web
-
-        return web.Response(status=503)
-
-    server = serve(Stub(fault=broken))
-    arguments = ["--test_file", make_parquet(100), "--base_url", server.url, "--retries", 0, "--concurrency", 4]
-    assert evaluate(*arguments) == 1
-    assert "the server stopped answering" in capsys.readouterr().err
-    assert 20 <= sum(server.stub.hits.values()) <= 24
-
-
 def test_at_most_so_many_at_a_time(serve, evaluate, make_parquet):
     server = serve(Stub(latency=lambda _: 0.01))
     assert evaluate("--test_file", make_parquet(40), "--base_url", server.url, "--concurrency", 5) == 0
     assert server.stub.peak == 5
-
-
-def test_regrade_needs_the_file_only(serve, evaluate, read, summary, make_parquet, tmp_path, capsys):
-    assert evaluate("--test_file", make_parquet(6), "--n", 3, "--base_url", serve().url) == 0
-    before, table = summary(), capsys.readouterr().out
-    path = tmp_path / "out.jsonl"
-    spoiled = [line | {"correct": not line["correct"], "pred": "spoiled", "grader": "another"} for line in read()]
-    path.write_text("".join(json.dumps(line) + "\n" for line in spoiled))
-    assert evaluate("--regrade", path) == 0
-    assert summary() == before
-    assert capsys.readouterr().out == table
-    (tmp_path / "out.settings.json").unlink()
-    assert evaluate("--regrade") == 0
-    assert summary()["mean"] == before["mean"]
-    assert evaluate("--regrade", path, "--mode", "tutorial") == 0
-    assert summary()["settings"]["grader"].startswith("reward.tutorial@")
-
-
-def test_samples_graded_by_another_verifier_are_graded_again_before_they_count(
-    serve, evaluate, read, make_parquet, tmp_path
-):
-    arguments = ["--test_file", make_parquet(4), "--base_url", serve().url]
-    assert evaluate(*arguments) == 0
-    before = read()
-    old = [line | {"correct": True, "grader": "reward.strict@000000000000/answer"} for line in before]
-    (tmp_path / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert evaluate(*arguments) == 0
-    assert read() == before
 
 
 @pytest.mark.parametrize(
@@ -288,8 +151,6 @@ def test_what_is_graded_of_a_reasoning_models_answer(
     ],
 )
 def test_wrong_options_end_at_once(arguments, capsys):
-    from eval.command import main
-
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert "error" in capsys.readouterr().err

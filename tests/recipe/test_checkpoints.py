@@ -1,15 +1,31 @@
+from pathlib import Path
+
 import pytest
 
-from recipe.checkpoints import STATE_FILE, TRACKER_FILE, latest_complete, missing_parts, read_state, write_state
+from recipe.checkpoints import (
+    STATE_FILE,
+    TRACKER_FILE,
+    latest_complete,
+    missing_parts,
+    read_state,
+    rotate,
+    steps,
+    write_state,
+)
+
+
+def write_shards(actor, world_size=1):
+    """What verl's workers write of a checkpoint, one byte a shard."""
+    (Path(actor) / "huggingface").mkdir(parents=True)
+    for kind in ("model", "optim", "extra_state"):
+        for rank in range(world_size):
+            (Path(actor) / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
+    (Path(actor) / "huggingface" / "config.json").write_text("{}")
 
 
 def make(root, step, world_size=1):
     folder = root / f"global_step_{step}"
-    (folder / "actor" / "huggingface").mkdir(parents=True)
-    for kind in ("model", "optim", "extra_state"):
-        for rank in range(world_size):
-            (folder / "actor" / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
-    (folder / "actor" / "huggingface" / "config.json").write_text("{}")
+    write_shards(folder / "actor", world_size)
     (folder / "data.pt").write_bytes(b"x")
     write_state(folder, {"step": step})
     (root / TRACKER_FILE).write_text(str(step))
@@ -56,3 +72,40 @@ def test_half_of_the_shards_is_not_a_checkpoint(tmp_path):
 def test_state_of_a_foreign_checkpoint_is_refused(tmp_path):
     with pytest.raises(ValueError, match=STATE_FILE):
         read_state(tmp_path)
+
+
+def test_rotation_keeps_the_newest_complete_ones(tmp_path):
+    for step in (1, 2, 3, 4):
+        make(tmp_path, step)
+    assert [p.name for p in rotate(tmp_path, 2, ranks=1)] == ["global_step_2", "global_step_1"]
+    assert [p.name for p in steps(tmp_path)] == ["global_step_4", "global_step_3"]
+
+
+def test_rotation_deletes_nothing_while_the_new_one_is_incomplete(tmp_path):
+    for step in (1, 2, 3):
+        folder = make(tmp_path, step)
+    (folder / "data.pt").unlink()
+    assert rotate(tmp_path, 2, ranks=1) == []
+    assert rotate(tmp_path, 1, ranks=1) == [tmp_path / "global_step_1"]
+    assert latest_complete(tmp_path, 1).name == "global_step_2"
+
+
+def test_rotation_does_not_touch_what_the_tracker_does_not_cover(tmp_path):
+    for step in (4, 5, 6, 1, 2, 3):  # a run that went back to its start: the tracker says 3
+        make(tmp_path, step)
+    rotate(tmp_path, 1, ranks=1)
+    assert sorted(p.name for p in tmp_path.glob("global_step_*")) == [f"global_step_{n}" for n in (3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize("keep", [None, 0, 3])
+def test_rotation_that_has_nothing_to_do(tmp_path, keep):
+    for step in (1, 2, 3):
+        make(tmp_path, step)
+    assert rotate(tmp_path, keep, ranks=1) == []
+
+
+def test_tracker_cut_short_while_it_was_written(tmp_path):
+    make(tmp_path, 1)
+    make(tmp_path, 2)
+    (tmp_path / TRACKER_FILE).write_text("")
+    assert latest_complete(tmp_path, 1).name == "global_step_2"

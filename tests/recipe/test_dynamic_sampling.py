@@ -16,6 +16,7 @@ from recipe import dynamic_sampling
 from recipe.compose import compose
 from recipe.dispatch import SamplingExhausted
 from recipe.dynamic_sampling import DynamicSampler
+from recipe.group_filter import Decision
 from recipe.sampling_trace import read_trace
 
 MIXED, RIGHT, WRONG = [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]
@@ -30,6 +31,7 @@ class FakeEngine:
         self.script = {}
         self.items = defaultdict(dict)
         self.info = {}
+        self.extra = {}
         self.running = []
         self.rng = random.Random(seed)
         self.now = 0.0
@@ -37,6 +39,7 @@ class FakeEngine:
         self.numbers = itertools.count()
         self.aborted = False
         self.reward_error = 0.0
+        self.masked = set()  # (prompt, sample) that overlong filtering took out of the loss
 
     # the trainer's side
     def refill(self, count):
@@ -71,6 +74,7 @@ class FakeEngine:
             self.items["train"][f"{uid}_{i}_0"] = {"status": "success", "response_len": 10 + i, "global_steps": 1}
             self.info[f"{uid}_{i}_0"] = {"acc": acc, "score": 2 * acc - 1, "overlong_reward": 0.0, "truncated": 0.0}
             self.info[f"{uid}_{i}_0"]["reward_error"] = self.reward_error
+            self.extra[f"{uid}_{i}_0"] = {"loss_masked": float((uid, i) in self.masked)}
         tag = self.items["train"].setdefault(uid, {})
         tag["status"] = "failure" if outcome == FAILED else "finished"
 
@@ -81,7 +85,7 @@ class FakeEngine:
     def kv_batch_get(self, keys, partition_id, select_fields=None):
         if any(not self.items[partition_id][key] for key in keys):
             raise ValueError("Some fields are not ready in all the requested keys!")
-        return {"extra_fields": [{"reward_extra_info": self.info[key]} for key in keys]}
+        return {"extra_fields": [{"reward_extra_info": self.info[key], **self.extra[key]} for key in keys]}
 
     def kv_batch_put(self, keys, partition_id, tags, fields=None):
         self.items[partition_id].update(zip(keys, tags, strict=True))
@@ -150,6 +154,8 @@ def test_metrics_before_and_after_the_filter():
     assert metrics["sampling/acc/after_filter"] == 0.5
     assert metrics["sampling/groups/all_correct"] == generated.count(RIGHT) == 4
     assert metrics["sampling/groups/all_wrong"] == 2
+    assert metrics["sampling/group_share/all_wrong"] == 2 / len(generated)
+    assert metrics["sampling/tokens_wasted"] == 21 * (len(generated) - 4)
     assert metrics["sampling/response_length_right/after_filter"] == 10
     assert metrics["sampling/response_length_wrong/after_filter"] == 11
     assert metrics["sampling/tokens_generated"] == 21 * len(generated)
@@ -163,6 +169,16 @@ def test_data_in_which_nothing_can_be_kept_ends_with_counts(outcome):
     with pytest.raises(SamplingExhausted, match="12 generated prompts with 0 of 4 groups") as error:
         sample(engine)
     assert ("all_correct 12" if outcome == RIGHT else "all_wrong 12") in str(error.value)
+
+
+def test_few_useful_prompts_train():
+    rows = [*[WRONG] * 20, MIXED, *[RIGHT] * 4]  # one of 25: four kept groups are four passes over the data
+    engine = FakeEngine(itertools.cycle(rows))
+    make(engine, rows=len(rows))
+    uids, metrics = sample(engine)
+    assert [engine.script[uid] for uid in uids] == [MIXED] * 4
+    assert 4 * 25 - 4 <= metrics["sampling/generated_groups"] <= 10 * 25  # bounds.max_passes is 10
+    assert metrics["sampling/epochs_consumed"] == metrics["sampling/generated_groups"] / 25
 
 
 def test_passes_over_the_data_are_a_bound():
@@ -210,13 +226,15 @@ def test_surplus_is_dropped_or_leads_the_next_step():
         make(engine, key(f"surplus={mode}"))
         first, metrics = sample(engine)
         kept = [uid for uid in engine.script if engine.script[uid] == MIXED]
-        return engine, first, kept[4:], metrics["sampling/surplus_groups"]
+        return engine, first, kept[4:], metrics
 
-    engine, first, left, surplus = surplus_of("drop")
-    assert surplus == len(left) > 0
+    engine, first, left, metrics = surplus_of("drop")
+    assert metrics["sampling/surplus_groups"] == len(left) > 0
+    assert metrics["sampling/tokens_wasted"] == 21 * (6 + len(left))
     assert not set(sample(engine, step=2)[0]) & set(left)
 
-    engine, first, left, surplus = surplus_of("carry_over")
+    engine, first, left, metrics = surplus_of("carry_over")
+    assert metrics["sampling/tokens_wasted"] == 21 * 6
     second, metrics = sample(engine, step=2)
     assert second[: len(left)] == left[:4]
     assert metrics["sampling/carried_share"] == min(4, len(left)) / 4
@@ -241,6 +259,52 @@ def test_carried_groups_survive_a_restart():
     assert second[: len(payload["uids"])] == payload["uids"]
     assert not set(first) & set(second)
     assert fresh.sampler.prompts_fetched >= state["prompts_fetched"] > 0
+
+
+def test_skipped_step_keeps_what_it_was_given_and_what_it_kept():
+    engine = FakeEngine([MIXED, *[RIGHT] * 3, *[MIXED] * 4, *[WRONG] * 8, *[MIXED] * 50], seed=1)
+    options = [key("surplus=carry_over"), key("bounds.max_generated=8"), key("bounds.on_exhausted=skip_step")]
+    make(engine, *options)
+    engine.sampler.estimate.observe([(i == 0, 0) for i in range(8)])  # it sends all eight at once
+    first, _ = sample(engine)
+    assert first == ["p0", "p4", "p5", "p6"]
+    assert sample(engine, step=2)[0] == []  # eight wrong ones: p7 alone is no batch, and must not be lost
+    assert sample(engine, step=3)[0][0] == "p7"
+
+
+def test_trainer_that_sends_another_number_is_refused():
+    for wrong in (0, -1, 1):
+        engine = FakeEngine(itertools.repeat(MIXED))
+        sampler = make(engine)
+        send = sampler.refill_fn
+        sampler.refill_fn = lambda count, send=send, wrong=wrong: send(count + wrong) if wrong else 0 * send(1)
+        with pytest.raises(RuntimeError, match="refill_fn must register and send exactly"):
+            sample(engine)
+
+
+def test_group_whose_only_signal_is_masked_does_not_train():
+    engine = FakeEngine(itertools.repeat(MIXED))
+    engine.masked = {("p0", 0), ("p0", 1), ("p2", 1)}
+    make(engine, "technique=naive_grpo", "algorithm.filter_groups.enable=true", "overlong_filtering.enable=true")
+    uids, metrics = sample(engine)
+    assert uids == ["p1", "p2", "p3", "p4"]
+    assert metrics["sampling/groups/no_spread"] == 1
+    assert metrics["sampling/masked_share"] == pytest.approx(3 / (2 * len(engine.script)))
+    assert metrics["sampling/truncated_share/before_filter"] == metrics["sampling/masked_share"]
+
+
+def test_a_filter_of_ones_own_decides():
+    engine = FakeEngine([MIXED, RIGHT, MIXED, *[RIGHT] * 20])
+    make(engine, key(f"filter.custom={__name__}:OnlyRight"))
+    assert sample(engine)[0] == ["p1", "p3", "p4", "p5"]
+    with pytest.raises(ValueError, match=r"custom='recipe\.nothing:Filter' cannot be made"):
+        make(FakeEngine([]), key("filter.custom=recipe.nothing:Filter"))
+
+
+class OnlyRight:
+    def decide(self, group):
+        right = group.mean_accuracy == 1.0
+        return Decision(right, "kept" if right else "too_hard")
 
 
 def test_without_the_filter_every_complete_group_trains_and_failed_ones_are_refilled():
@@ -271,6 +335,7 @@ def test_trace_has_every_group_kept_or_not(tmp_path):
     assert [group.uid for group in trace if group.trained] == uids
     assert [group.acc for group in trace] == list(engine.script.values())
     assert trace[0].reason == "all_correct"
+    assert [group.prompt for group in trace] == [f"data/{uid}" for uid in engine.script]
 
 
 def test_step_that_fails_leaves_its_trace(tmp_path):

@@ -2,11 +2,11 @@
 
     DAPO_FILTER=my_package.my_module:MyFilter pytest tests/recipe/test_filter_contract.py
 
-The name is a class or function that returns a filter when called without arguments.
+The name is a class or function that returns a filter when called without arguments; training takes the same name as
+`trainer.v1.sampler.sampler_kwargs.filter.custom`.
 """
 
 import copy
-import importlib
 import os
 import pickle
 
@@ -15,16 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recipe.group_filter import REASONS, Decision, Group
+from recipe.sampler_settings import load_filter
 
 NAME = os.environ.get("DAPO_FILTER", "recipe.group_filter:GroupFilter")
 
 
-def load(name):
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)()
-
-
-FILTER = load(NAME)
+FILTER = load_filter(NAME)
 
 
 @st.composite

@@ -147,3 +147,18 @@ def test_settled_is_never_wrong(accuracies, filter_, data):
     arrived = data.draw(st.integers(0, len(accuracies)))
     if is_settled(filter_, Group(accuracies[:arrived]), len(accuracies)):
         assert filter_.decide(Group(accuracies)).keep
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), min_size=1, max_size=8), st.integers(1, 8))
+def test_what_is_foreseen_under_masking_comes_true(samples, arrived):
+    rule = GroupFilter(mask_truncated=True)
+    accuracies, cut = zip(*samples, strict=True)
+    so_far = Group(accuracies[:arrived], truncated=cut[:arrived])
+    if is_settled(rule, so_far, len(samples)):
+        assert rule.decide(Group(accuracies, truncated=cut)).keep
+
+
+def test_under_masking_two_live_samples_that_differ_settle_a_group():
+    rule = GroupFilter(mask_truncated=True)
+    assert is_settled(rule, Group([1, 0, 0], truncated=[False, True, False]), 16)
+    assert not is_settled(rule, Group([1, 0], truncated=[False, True]), 16)

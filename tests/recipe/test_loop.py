@@ -9,10 +9,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from recipe.checkpoints import write_state
 from recipe.compose import compose
+from recipe.errors import ConfigError
+from recipe.loop.__main__ import load
 from recipe.loop.phases import Phase, Record, phases, quoted
 from recipe.loop.processes import remove_segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
+from recipe.run_identity import identity
+from tests.recipe.test_checkpoints import make
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,7 +199,7 @@ def test_missing_model_ends_before_anything_starts(tmp_path):
          f"actor_rollout_ref.model.path={tmp_path}/nowhere"],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"{tmp_path}/nowhere is missing" in done.stderr
     assert not (tmp_path / "run" / "logs").exists()
 
@@ -204,6 +209,31 @@ def test_unknown_key_is_refused_by_name(tmp_path):
         [sys.executable, "-m", "recipe.loop", f"run_dir={tmp_path}", "trainer.total_trainning_steps=3"],
         cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "total_trainning_steps" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_file_in_place_of_the_run_folder_and_a_list_of_data(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError) as error:
+        load(["cluster=cpu", f"run_dir={tmp_path}/file", "data.train_files=[a,b]"])
+    assert f"{tmp_path}/file is a file" in str(error.value)
+    assert "the loop prepares and evaluates one file" in str(error.value)
+
+
+def test_loop_names_a_changed_setting_before_it_makes_anything_anew(tmp_path):
+    load([*(words := ["cluster=cpu", f"run_dir={tmp_path}"])])
+    config = compose(words)
+    write_state(make(tmp_path / "checkpoints", 3), {"run": identity(config)})
+    load([*words, "trainer.total_training_steps=40"])
+    with pytest.raises(ConfigError, match=r"optim\.lr: 0\.0002 -> 0\.001.*allow_changed_resume=true"):
+        load([*words, "actor_rollout_ref.actor.optim.lr=1e-3"])
+    load([*words, "actor_rollout_ref.actor.optim.lr=1e-3", "allow_changed_resume=true"])
+
+
+def test_loop_names_another_preparation_of_the_data(tmp_path):
+    words = ["cluster=cpu", f"run_dir={tmp_path}"]
+    write_state(make(tmp_path / "checkpoints", 3), {"run": identity(compose(words))})
+    with pytest.raises(ConfigError, match=r"loop\.data"):
+        load([*words, "loop.data=[data_prep.prepare,gsm8k]"])

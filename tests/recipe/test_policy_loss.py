@@ -1,5 +1,6 @@
 """The loss against a reference written out by hand, whole and cut into micro-batches and ranks."""
 
+import functools
 import math
 from types import SimpleNamespace
 
@@ -166,3 +167,52 @@ def test_live_sequences_are_counted_on_nested_and_padded_masks():
     rows = [torch.tensor([0, 1, 1]), torch.tensor([0, 0]), torch.tensor([1])]
     assert live_engine.count_live(torch.nested.nested_tensor(rows, layout=torch.jagged)) == 2
     assert live_engine.count_live(torch.tensor([[0, 0], [0, 1]])) == 1
+
+
+@functools.cache
+def actor(mode):
+    from verl.utils.config import omega_conf_to_dataclass
+
+    from recipe.compose import compose
+
+    return omega_conf_to_dataclass(compose([f"actor_rollout_ref.actor.loss_agg_mode={mode}"]).actor_rollout_ref.actor)
+
+
+def jagged(rows):
+    return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+
+
+def as_verl_has_it(masked):
+    """The batch of the other tests as verl's engine hands it to its loss: nested, next-token log-probabilities."""
+    from tensordict import TensorDict
+    from verl.utils import tensordict_utils as tu
+
+    old, new, advantages, _ = batch()
+    cut = [lambda values, i=i: values[i, : LENGTHS[i]] for i in range(4)]
+    data = TensorDict(
+        {
+            "prompts": jagged([torch.zeros(2).long()] * 4),
+            "responses": jagged([torch.zeros(n).long() for n in LENGTHS]),
+            "response_mask": jagged([torch.full((n,), int(i not in masked)) for i, n in enumerate(LENGTHS)]),
+            "old_log_probs": jagged([c(old) for c in cut]),
+            "advantages": jagged([c(advantages) for c in cut]),
+        },
+        batch_size=4,
+    )
+    tokens = sum(n for i, n in enumerate(LENGTHS) if i not in masked)
+    tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=tokens, global_batch_size=4)
+    # prompt of two tokens: one prediction before the answer's first token, and one after its last
+    outputs = {"log_probs": jagged([torch.cat([torch.zeros(1), c(new.detach()), torch.zeros(1)]) for c in cut])}
+    return data, outputs
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("masked", [(), (1,), (0, 2), (0, 1, 2, 3)])
+def test_through_verls_own_loss_with_the_recipes_configuration(mode, masked):
+    from verl.workers.utils.losses import ppo_loss
+
+    data, outputs = as_verl_has_it(masked)
+    with policy_loss.live_sequences(4 - len(masked)):
+        loss, metrics = ppo_loss(actor(mode), outputs, data)
+    assert float(loss) == pytest.approx(reference(*batch(masked), mode), rel=1e-5)
+    assert all(math.isfinite(metric.aggregate()) for metric in metrics.values())

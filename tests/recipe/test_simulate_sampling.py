@@ -87,7 +87,8 @@ def test_too_few_samples_for_an_acceptance_is_refused():
 
 def test_trace_round_trip_and_bad_line(tmp_path):
     groups = synthetic(0.5, 5, 4, 0)
-    write_trace(tmp_path / "step_1.jsonl", [replace(g, step=1) for g in groups])
+    again = replace(groups[0], step=1, carried=True)
+    write_trace(tmp_path / "step_1.jsonl", [again, *(replace(g, step=1) for g in groups)])
     write_trace(tmp_path / "step_0.jsonl", [*groups, TraceGroup([], [], uid="failed")])
     assert read_trace(tmp_path) == groups + [replace(g, step=1) for g in groups]
     (tmp_path / "bad.jsonl").write_text('{"lengths": [1]}\n')

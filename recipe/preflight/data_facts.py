@@ -1,0 +1,100 @@
+"""What a data file says of itself: rows, card, golds, repeated prompts, sources. Quick for any number of rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from omegaconf import DictConfig
+
+from data_prep.card import Card, read_card
+from recipe.run_identity import file_list
+from reward.gold import check_gold, check_parquet
+
+KEYS = ("train_files", "val_files")
+LOOKED_AT = 100_000  # rows in which repeated prompts are looked for
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """One parquet file. `repeated` and `sources` are of the first `LOOKED_AT` rows; `card` is None without one."""
+
+    path: Path
+    rows: int
+    card: Card | None
+    repeated: int
+    sources: tuple[str, ...]
+
+
+def files(config: DictConfig, key: str) -> list[Path]:
+    """Paths of `data.train_files` or `data.val_files`."""
+    return [Path(path) for path in file_list(config.data[key])]
+
+
+def read(path: Path) -> DataFacts:
+    """Read the facts of a file, golds checked.
+
+    Raises:
+        ValueError: the file or its card is broken or they do not belong together, or a gold cannot be graded.
+    """
+    status = path.stat()
+    return _read(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, _size: int, _mtime_ns: int) -> DataFacts:
+    try:
+        reader = pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path} is no readable parquet file ({error}): prepare it again") from error
+    names = reader.schema_arrow.names
+    check_golds(path, reader)
+    repeated = count_repeated(reader) if "prompt" in names else 0
+    return DataFacts(path, reader.metadata.num_rows, read_card(path), repeated, sources(reader, names))
+
+
+def check_golds(path: Path, reader: pq.ParquetFile) -> None:
+    """Check each distinct gold once; a bad one is then looked up by `reward.gold`, whose message names its row."""
+    try:
+        seen = {
+            gold
+            for batch in reader.iter_batches(batch_size=1 << 16, columns=["reward_model.ground_truth"])
+            for gold in pc.unique(pc.struct_field(batch.column(0), [0])).to_pylist()
+        }
+        for gold in seen:
+            check_gold(gold)
+    except (ValueError, pa.ArrowException, IndexError):
+        check_parquet(str(path))
+        raise
+
+
+def count_repeated(reader: pq.ParquetFile) -> int:
+    """Rows whose prompt stood in an earlier row, among the first `LOOKED_AT`."""
+    prompts: set[int] = set()
+    rows = 0
+    for batch in _first(reader, "prompt"):
+        for messages in batch.column(0).to_pylist():
+            prompts.add(hash(tuple((m.get("role"), m.get("content")) for m in messages)))
+        rows += batch.num_rows
+    return rows - len(prompts)
+
+
+def sources(reader: pq.ParquetFile, names: list[str]) -> tuple[str, ...]:
+    """Distinct values of `data_source`, sorted."""
+    if "data_source" not in names:
+        return ()
+    found = {s for batch in _first(reader, "data_source") for s in pc.unique(batch.column(0)).to_pylist()}
+    return tuple(sorted(map(str, found)))
+
+
+def _first(reader: pq.ParquetFile, column: str) -> Iterator[pa.RecordBatch]:
+    """Batches of a column that are its first `LOOKED_AT` rows."""
+    left = LOOKED_AT
+    for batch in reader.iter_batches(batch_size=1 << 14, columns=[column]):
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return

@@ -1,0 +1,78 @@
+"""Rules on the model: there, long enough, divisible, and of one mind about where a text ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from recipe.preflight.model_facts import ModelFacts
+
+
+def folder_exists(config: DictConfig) -> Iterator[str]:
+    """A path is a model folder; a Hub name is left to verl."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser()
+    looks_local = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        yield f"actor_rollout_ref.model.path={name} has no config.json: it is not a Hugging Face model folder"
+    if looks_local and not folder.is_dir():
+        yield f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"
+
+
+def context(config: DictConfig, model: ModelFacts) -> Iterator[str]:
+    """Prompt and response fit into the model's positions, in trainer and rollout engine."""
+    key = "max_position_embeddings"
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    trained = OmegaConf.select(config, f"actor_rollout_ref.model.override_config.{key}") or model.positions
+    if model.positions is None or trained is None:
+        return
+    if trained < longest:
+        yield (
+            f"max_prompt_length + max_response_length = {longest} is more than the model's {key}={trained} "
+            f"({config.actor_rollout_ref.model.path}): answers would be cut without the overlong punishment; shorten "
+            f"them, or set +actor_rollout_ref.model.override_config.{key} and "
+            f"+actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides.{key}"
+        )
+    override = f"actor_rollout_ref.rollout.engine_kwargs.vllm.hf_overrides.{key}"
+    rollout = OmegaConf.select(config, override) or model.positions
+    if trained >= longest > rollout:
+        yield (
+            f"actor_rollout_ref.model.override_config.{key}={trained} reaches the trainer only, the rollout engine "
+            f"still sees {rollout}; set +{override}={trained}"
+        )
+
+
+def heads(config: DictConfig, model: ModelFacts) -> Iterator[str]:
+    """Tensor parallel and Ulysses sizes divide the attention heads, and the key-value heads one way or the other."""
+    sizes = {
+        "actor_rollout_ref.rollout.tensor_model_parallel_size": (
+            config.actor_rollout_ref.rollout.tensor_model_parallel_size
+        ),
+        "actor_rollout_ref.actor.ulysses_sequence_parallel_size": (
+            config.actor_rollout_ref.actor.ulysses_sequence_parallel_size
+        ),
+    }
+    for key, size in sizes.items():
+        if model.heads % size or (model.kv_heads % size and size % model.kv_heads):
+            good = [
+                s for s in range(1, model.heads + 1)
+                if model.heads % s == 0 and (model.kv_heads % s == 0 or s % model.kv_heads == 0)
+            ]  # fmt: skip
+            yield (
+                f"{key}={size} does not divide the model's {model.heads} attention heads and {model.kv_heads} "
+                f"key-value heads; possible: {', '.join(map(str, good))}"
+            )
+
+
+def end_of_text(config: DictConfig, model: ModelFacts) -> Iterator[str]:
+    """Tokenizer, model configuration and generation configuration name the same end-of-text token."""
+    tokenizer, name = model.eos_tokenizer, config.actor_rollout_ref.model.path
+    for file, ids in (("config.json", model.eos_config), ("generation_config.json", model.eos_generation)):
+        if tokenizer and ids and not tokenizer & ids:
+            yield (
+                f"actor_rollout_ref.model.path={name}: the tokenizer ends a text with id {min(tokenizer)}, {file} with "
+                f"{sorted(ids)}: answers would run on into a next turn; make eos_token_id in {file} the tokenizer's"
+            )
+
+
+RULES = (context, heads, end_of_text)

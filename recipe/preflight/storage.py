@@ -1,0 +1,137 @@
+"""Rules on checkpoints: kept, complete, resumable, on a disk that every node sees and that has room."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+from omegaconf import DictConfig
+
+from recipe.checkpoints import missing_parts, read_state, resume_folder, step_of, world_size
+from recipe.preflight.memory import checkpoint_bytes
+from recipe.preflight.model_facts import ModelFacts
+from recipe.run_identity import identity, load_bearing, loop_commands, resume_problems
+
+_GB = 1e9
+# File systems that other nodes do not see. Anything else (nfs, lustre, gpfs, ceph, fuse ...) is taken as shared.
+_LOCAL = {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "ramfs", "overlay", "apfs"}
+
+
+def kept(config: DictConfig) -> Iterator[str]:
+    """The last good checkpoint is never the only one that may go."""
+    keep = config.trainer.max_actor_ckpt_to_keep
+    if keep is not None and keep < 1:
+        yield (
+            f"trainer.max_actor_ckpt_to_keep={keep} must be at least 1 (2 by default), or null to keep every checkpoint"
+        )
+
+
+def contents(config: DictConfig) -> Iterator[str]:
+    """A checkpoint holds what a resume and an export need."""
+    actor = config.actor_rollout_ref.actor.checkpoint
+    if missing := [part for part in ("model", "optimizer", "extra") if part not in actor.save_contents]:
+        yield (
+            f"actor_rollout_ref.actor.checkpoint.save_contents={list(actor.save_contents)} lacks {', '.join(missing)}: "
+            "no run could resume from it; use [model, optimizer, extra, hf_model]"
+        )
+    if actor.async_save:
+        yield (
+            "actor_rollout_ref.actor.checkpoint.async_save=true: verl then never says which checkpoint is complete; "
+            "set it to false"
+        )
+
+
+def resume_mode(config: DictConfig) -> Iterator[str]:
+    """The way to resume exists, and names a checkpoint where it must."""
+    mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
+    if mode not in ("auto", "disable", "resume_path"):
+        yield f"trainer.resume_mode={mode} is unknown: use auto (newest complete checkpoint), disable or resume_path"
+    elif mode == "resume_path" and (path is None or not Path(path).name.startswith("global_step_")):
+        yield (
+            f"trainer.resume_from_path={path} must be a global_step_N folder with trainer.resume_mode=resume_path; "
+            "name one, or use resume_mode=auto"
+        )
+
+
+def resumable(config: DictConfig) -> Iterator[str]:
+    """What is in the checkpoint folder is complete, of this run and of this world size."""
+    yield from _resume(config, lambda old: identity(config))
+
+
+def changed_settings(config: DictConfig) -> Iterator[str]:
+    """What the configuration alone says about a resume; the loop may make data and base model anew before it."""
+    new = {"config": load_bearing(config), "loop": loop_commands(config)}
+    yield from _resume(config, lambda old: {**old, **new}, in_loop=True)
+
+
+def _resume(
+    config: DictConfig, new: Callable[[dict[str, Any]], dict[str, Any]], in_loop: bool = False
+) -> Iterator[str]:
+    """Compare the checkpoint that would be resumed from with the identity that `new` makes of the stored one."""
+    try:
+        folder = resume_folder(config)
+        if folder is None:
+            return
+        if missing := missing_parts(folder, world_size(config)):
+            yield f"{folder} lacks {', '.join(missing[:3])} for {world_size(config)} ranks: resume from a complete one"
+        stored = read_state(folder)["run"]
+        yield from resume_problems(folder, stored, new(stored), config.allow_changed_resume, in_loop)
+    except ValueError as error:
+        yield f"trainer.default_local_dir={config.trainer.default_local_dir}: {error}"
+        return
+    total = config.trainer.total_training_steps
+    if step_of(folder) > total:
+        yield (
+            f"trainer.total_training_steps={total}, but {folder} is trained further already; raise it, or take a new "
+            "run_dir"
+        )
+
+
+def trained_already(config: DictConfig) -> Path | None:
+    """The checkpoint that already holds every step of this run, None when there is something to train."""
+    folder = resume_folder(config)
+    return folder if folder and step_of(folder) == config.trainer.total_training_steps else None
+
+
+def shared_disk(config: DictConfig) -> Iterator[str]:
+    """With several nodes every rank writes to the same place."""
+    if config.trainer.nnodes == 1 or config.trainer.device == "cpu" or config.preflight.shared_checkpoints:
+        return
+    folder = Path(config.trainer.default_local_dir).expanduser().resolve()
+    kind = file_system(folder)
+    if kind in _LOCAL:
+        yield (
+            f"trainer.default_local_dir={folder} is on a local disk ({kind}) while "
+            f"trainer.nnodes={config.trainer.nnodes}: each node would keep its own shards only; set run_dir to a "
+            "shared file system, or preflight.shared_checkpoints=true if this is one"
+        )
+
+
+def file_system(folder: Path) -> str:
+    """Type of the file system that `folder` is, or will be, on."""
+    mounts = {p.mountpoint: p.fstype for p in psutil.disk_partitions(all=True)}
+    return next((mounts[str(p)] for p in (folder, *folder.parents) if str(p) in mounts), "unknown")
+
+
+def disk_space(config: DictConfig, model: ModelFacts | None) -> Iterator[str]:
+    """The checkpoints fit: those that are kept and the one being written."""
+    size, keep = checkpoint_bytes(config, model), config.trainer.max_actor_ckpt_to_keep
+    if size is None or config.trainer.save_freq < 1:
+        return
+    count = min(keep + 1 if keep else 10**9, -(-config.trainer.total_training_steps // config.trainer.save_freq))
+    folder = existing(Path(config.trainer.default_local_dir).expanduser().resolve())
+    free = shutil.disk_usage(folder).free
+    already = sum(f.stat().st_size for f in Path(config.trainer.default_local_dir).rglob("*") if f.is_file())
+    if free + already < count * size:
+        yield (
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {free / _GB:.1f} GB free at {folder}, "
+            f"{count} checkpoints of {size / _GB:.1f} GB need {count * size / _GB:.1f} GB "
+            f"(max_actor_ckpt_to_keep={keep} and the one being written); free some, keep fewer, or set run_dir "
+            "elsewhere"
+        )
+
+
+def existing(path: Path) -> Path:
+    """The path itself or its nearest parent that exists."""
+    return next(p for p in (path, *path.parents) if p.exists())

@@ -1,0 +1,185 @@
+"""The dress rehearsal: any recipe through the real stack on a CPU, in minutes, before it meets a cluster.
+
+    bash scripts/run_dapo_qwen2.5_32b.sh cluster=rehearsal
+    python -m recipe.rehearsal experiment=... technique=... [key=value ...]
+
+Data, a narrow model of the recipe's own architecture, training with a checkpoint at each step, a resume, the export
+and an evaluation. What was scaled, what a CPU forbids and what is as it will be is printed and written to
+`rehearsal.json`.
+"""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from recipe.compose import CONFIG_DIR, compose
+from recipe.diff import differences
+from recipe.errors import USER_ERRORS, ConfigError, fail
+from recipe.loop.phases import Phase, quoted
+from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants, run_phase
+from recipe.preflight.model_facts import model_folder
+from recipe.rehearsal_scale import SCALED, scaled
+from recipe.resolved import flatten, keys_of
+from reward.provenance import write_text_atomic
+
+CLUSTER = "cluster=rehearsal"
+REPLACED = ("data.train_files", "data.val_files", "data.val_max_samples", "actor_rollout_ref.model.path")
+OWN = ("recipe.cluster", "run_dir", "preflight", "loop")  # names, and what is read around the training only
+# Families by the Hub name's beginning, where the model's own configuration is not here; the longest match counts.
+FAMILIES = {"Qwen2.5": "qwen2", "Qwen3": "qwen3", "Qwen3.5": "qwen3_5", "SmolLM2": "llama"}
+POSITIONS = {"Qwen2.5-Math": 4096}  # of the others a CPU rehearsal could not tell 32,768 from more
+ON_CPU = ("llama", "qwen2", "qwen3")  # as data_prep.rehearsal_model, which imports torch
+STAND_IN = "qwen2"
+
+
+def architecture(config: DictConfig) -> tuple[str, int]:
+    """`model_type` and `max_position_embeddings` of the recipe's model, from its files or, without them, its name."""
+    folder, name = model_folder(config), str(config.actor_rollout_ref.model.path).split("/")[-1]
+    if folder is not None:
+        found = json.loads((folder / "config.json").read_text())
+        text = found.get("text_config", found)
+        return found["model_type"], text["max_position_embeddings"]
+    families = [family for family in FAMILIES if name.startswith(family)]
+    if not families:
+        raise ConfigError(
+            "this recipe cannot be rehearsed:", [f"the architecture of {name} is unknown without its files"]
+        )
+    positions = next((count for prefix, count in POSITIONS.items() if name.startswith(prefix)), 32768)
+    return FAMILIES[max(families, key=len)], positions
+
+
+def rehearsal_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words of the recipe as it will run, and those of its rehearsal."""
+    real = [word for word in words if word != CLUSTER]
+    config = compose(real)
+    values = scaled(flatten(config))
+    run_dir = f"{config.output_dir}/rehearsal-{config.trainer.experiment_name}"
+    values |= {
+        "run_dir": quoted(str(Path(run_dir).expanduser().resolve())),
+        "data.train_files": quoted("${run_dir}/data/train.parquet"),
+        "data.val_files": quoted("${run_dir}/data/test.parquet"),
+        "data.val_max_samples": -1,
+        "actor_rollout_ref.model.path": quoted("${run_dir}/base_model"),
+    }
+    return real, [*real, CLUSTER, *(f"{key}={value}" for key, value in values.items())]
+
+
+def as_written(config: DictConfig) -> dict[str, Any]:
+    """Flat values, interpolations as they are written: what merely follows another key does not count as different."""
+    return flatten(OmegaConf.to_container(config, resolve=False))
+
+
+def account(recipe: DictConfig, rehearsed: DictConfig) -> dict[str, dict[str, Any]]:
+    """What differs between the recipe and its rehearsal, by reason; `unexpected` must stay empty."""
+    forbidden = keys_of(CONFIG_DIR / "cluster" / "rehearsal.yaml")
+    sections = {"scaled": SCALED, "replaced": REPLACED, "forbidden": {*forbidden, *_above(forbidden)}}
+    found: dict[str, dict[str, Any]] = {name: {} for name in (*sections, "unexpected")}
+    for key, pair in differences(as_written(recipe), as_written(rehearsed)).items():
+        if not any(key == name or key.startswith(name + ".") for name in OWN):
+            found[next((name for name, keys in sections.items() if key in keys), "unexpected")][key] = pair
+    return found
+
+
+def _above(keys: set[str]) -> set[str]:
+    """Sections that keys lie in directly: an empty one is a leaf until something is put there."""
+    return {key.rsplit(".", 1)[0] for key in keys if "." in key}
+
+
+def phases(words: list[str], config: DictConfig) -> list[Phase]:
+    """Every command of a rehearsal, in order."""
+    run_dir, kind, positions = Path(config.run_dir), *architecture(config)
+    model, data, exported = run_dir / "base_model", run_dir / "data", run_dir / "model"
+
+    def python(*arguments: object) -> list[str]:
+        return [sys.executable, "-m", *(str(argument) for argument in arguments)]
+
+    made = ["--architecture", kind if kind in ON_CPU else STAND_IN, "--positions", positions]
+    source = ["arithmetic", f"--out={data}", "--template=none", "--min_value=10", "--train_rows=2000", "--test_rows=8"]
+    checkpoints = Path(config.trainer.default_local_dir)
+    evaluate = [
+        "eval.sample",
+        "--model",
+        exported,
+        "--data",
+        data / "test.parquet",
+        "--out",
+        run_dir / "eval/after.jsonl",
+    ]
+    return [
+        Phase("data", python("data_prep.prepare", *source), data / "train.parquet", "additions"),
+        Phase(
+            "model", python("data_prep.rehearsal_model", f"--out={model}", *made), model, f"{kind}, few narrow layers"
+        ),
+        Phase("train", python("recipe.main_dapo", *words), checkpoints / "global_step_2", "2 steps, each saved"),
+        Phase(
+            "resume",
+            python("recipe.main_dapo", *words, "trainer.total_training_steps=3"),
+            checkpoints / "global_step_3",
+            "a third step in a new process",
+        ),
+        Phase("export", python("recipe.export", "--checkpoint", checkpoints, "--out", exported), exported, "merged"),
+        Phase(
+            "evaluate",
+            python(*evaluate, "--n=2", f"--max_tokens={config.data.max_response_length}"),
+            exported,
+            "sampled",
+        ),
+    ]
+
+
+def rehearse(words: list[str], console: Console) -> None:
+    """Run every phase; raises PhaseFailed with the end of its log."""
+    real, rehearsed = rehearsal_words(words)
+    recipe, config = compose(real), compose(rehearsed)
+    found = account(recipe, config)
+    kind, _ = architecture(recipe)
+    run_dir = Path(config.run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    if kind not in ON_CPU:
+        console.print(
+            f"model       {kind} does not run on this CPU stack: the rest is rehearsed on {STAND_IN}", highlight=False
+        )
+    for reason, title in (("scaled", "scaled down"), ("forbidden", "not possible on a CPU"), ("replaced", "replaced")):
+        for key, (real_value, value) in found[reason].items():
+            console.print(
+                f"{title:<22}{key}: {json.dumps(real_value)} -> {json.dumps(value)}", highlight=False, markup=False
+            )
+    same = len(as_written(recipe)) - sum(map(len, found.values()))
+    console.print(f"as on the cluster     the other {same} keys", highlight=False)
+    seconds = {}
+    for phase in phases(rehearsed, config):
+        started = time.monotonic()
+        console.print(f"{phase.name:<12}{phase.hint} ...", highlight=False)
+        run_phase(phase.command, run_dir / "logs" / f"{phase.name}.log", lambda: None, phase.environment)
+        seconds[phase.name] = round(time.monotonic() - started, 1)
+        console.print(f"{phase.name:<12}{seconds[phase.name]:.0f} s", highlight=False)
+    report = {"architecture": kind, "rehearsed_on": kind if kind in ON_CPU else STAND_IN, "seconds": seconds, **found}
+    write_text_atomic(run_dir / "rehearsal.json", json.dumps(report, indent=1) + "\n")
+    console.print(f"the whole recipe ran; {run_dir / 'rehearsal.json'}", highlight=False)
+
+
+def main() -> None:
+    """Command line."""
+    adopt_orphans()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
+        signal.signal(number, signal.default_int_handler)
+    try:
+        rehearse(sys.argv[1:], Console(soft_wrap=True))
+    except USER_ERRORS as error:
+        fail(error)
+    except PhaseFailed as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing is left running")
+    finally:
+        end_descendants()
+
+
+if __name__ == "__main__":
+    main()

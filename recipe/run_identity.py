@@ -1,0 +1,233 @@
+"""What must not change when a run resumes, and what did. Pure: no torch, no verl.
+
+A checkpoint stores the identity of the run that wrote it. Steps, frequencies, loggers, names, log folders and the
+number of devices are no part of it: they may change freely.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from data_prep.card import card_path, sha256_of
+
+# Sections (every leaf of them) and single keys that decide what is learned.
+LOAD_BEARING = (
+    "seed",
+    "answer_format",
+    "algorithm",
+    "overlong_filtering",
+    "reward.reward_kwargs",
+    "reward.reward_manager",
+    "reward.custom_reward_function",
+    *(f"data.{key}" for key in ("train_batch_size", "max_prompt_length", "max_response_length", "shuffle", "seed")),
+    *(f"data.{key}" for key in ("train_max_samples", "filter_overlong_prompts", "apply_chat_template_kwargs")),
+    "actor_rollout_ref.model.override_config",
+    *(
+        f"actor_rollout_ref.actor.{key}"
+        for key in (
+            "ppo_mini_batch_size",
+            "ppo_epochs",
+            "clip_ratio",
+            "clip_ratio_low",
+            "clip_ratio_high",
+            "clip_ratio_c",
+            "loss_agg_mode",
+            "policy_loss",
+            "entropy_coeff",
+            "use_kl_loss",
+            "kl_loss_coef",
+            "kl_loss_type",
+            "optim",
+        )
+    ),
+    *(f"actor_rollout_ref.rollout.{key}" for key in ("n", "temperature", "top_p", "top_k")),
+    *(f"trainer.v1.sampler.sampler_kwargs.{key}" for key in ("filter", "surplus", "history")),
+)
+# Leaves of those sections that do not: where it runs, how long, and what verl itself fills in.
+FREE = ("optim.total_training_steps", "attn_implementation", "_target_")
+# The position in the data counts in these; with another value it would point elsewhere.
+FIXED = ("data.train_batch_size", "actor_rollout_ref.rollout.n", "data.seed", "data.shuffle", "data.train_max_samples")
+OVERRIDE = "allow_changed_resume"
+_EDGE = 1 << 20  # bytes hashed at either end of a weight file
+
+
+def identity(config: DictConfig) -> dict[str, Any]:
+    """Return what a checkpoint stores of its run, JSON types only.
+
+    `config`: load-bearing keys, flat; `data`: name, SHA-256, rows and card hash of each training file; `model`: path
+    and digest of the base model; `loop`: the commands that make both in the laptop loop.
+    """
+    return {
+        "config": load_bearing(config),
+        "data": data_files(config),
+        "model": model_identity(config),
+        "loop": loop_commands(config),
+    }
+
+
+def loop_commands(config: DictConfig) -> dict[str, str]:
+    """What `recipe.loop` makes data and base model with, `run_dir` left out, so that a folder may be moved."""
+    commands = {}
+    for key in ("data", "base_model"):
+        value: Any = OmegaConf.to_container(config.loop, resolve=True)[key]  # type: ignore[call-overload, index]
+        if isinstance(value, list):
+            commands[f"loop.{key}"] = " ".join(map(str, value)).replace(str(config.run_dir), "RUN_DIR")
+    return commands
+
+
+def load_bearing(config: DictConfig) -> dict[str, Any]:
+    """Return the load-bearing keys of a configuration, flat."""
+    found: dict[str, Any] = {}
+    for key in LOAD_BEARING:
+        value = OmegaConf.select(config, key)
+        if isinstance(value, (DictConfig, ListConfig)):
+            value = OmegaConf.to_container(value, resolve=True)
+        found |= flat(value, key)
+    return {key: value for key, value in found.items() if value is not None and not key.endswith(FREE)}
+
+
+def flat(value: Any, prefix: str) -> dict[str, Any]:
+    """Return the leaves of nested mappings under dotted keys; a list is a leaf."""
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    return {k: v for name, entry in value.items() for k, v in flat(entry, f"{prefix}.{name}").items()}
+
+
+def file_list(value: Any) -> list[str]:
+    """Return the paths of `data.train_files` or `data.val_files`, which may be one or a list."""
+    return [os.path.expanduser(path) for path in ([value] if isinstance(value, str) else value)]
+
+
+def data_files(config: DictConfig) -> list[dict[str, Any]]:
+    """Name, rows, SHA-256 and card hash (None without a card) of each training file that is on this machine."""
+    return [data_identity(path) for path in map(Path, file_list(config.data.train_files)) if path.is_file()]
+
+
+def data_identity(path: Path) -> dict[str, Any]:
+    """Identity of one parquet file."""
+    card = card_path(path)
+    return {
+        "name": path.name,
+        "rows": pq.read_metadata(path).num_rows,
+        "sha256": file_sha256(path),
+        "card_sha256": file_sha256(card) if card.is_file() else None,
+    }
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file; computed once a process as long as its size and time stay."""
+    status = path.stat()
+    return _sha256(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, _size: int, _mtime_ns: int) -> str:
+    return sha256_of(path)
+
+
+def model_identity(config: DictConfig) -> dict[str, str | None]:
+    """Path of the base model and, for a folder, a digest of its configuration and weights."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser()
+    return {"path": name, "digest": model_digest(folder) if (folder / "config.json").is_file() else None}
+
+
+def model_digest(folder: Path) -> str:
+    """Hash `config.json`, and of each weight file its name, size and first and last MiB: quick for any size."""
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for path in sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")]):
+        size = path.stat().st_size
+        digest.update(f"\0{path.name}\0{size}\0".encode())
+        with path.open("rb") as f:
+            digest.update(f.read(_EDGE))
+            f.seek(max(_EDGE, size - _EDGE))
+            digest.update(f.read(_EDGE))
+    return digest.hexdigest()
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Compare two identities.
+
+    Returns:
+        What makes a resume impossible (other data, or counted otherwise), and what else changed, as lines
+        `key: old -> new`.
+    """
+    fixed: list[str] = []
+    other: list[str] = []
+    before, after = old["config"], new["config"]
+    for key in [*before, *(k for k in after if k not in before)]:
+        if before.get(key) != after.get(key):
+            line = f"{key}: {_shown(before, key)} -> {_shown(after, key)}"
+            (fixed if key in FIXED else other).append(line)
+    if new["data"] and [f["sha256"] for f in old["data"]] != [f["sha256"] for f in new["data"]]:
+        fixed.append(f"data.train_files: {_files(old['data'])} -> {_files(new['data'])}")
+    if _model(old["model"], new["model"]) != _model(new["model"], old["model"]):
+        other.append(f"actor_rollout_ref.model.path: {_named(old['model'])} -> {_named(new['model'])}")
+    return fixed, other
+
+
+def loop_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """As `changes`, of what the laptop loop would make anew before it trains: data, and the base model."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for which, key in enumerate(("loop.data", "loop.base_model")):
+        if (before := old["loop"].get(key)) != (after := new["loop"].get(key)):
+            found[which].append(f"{key}: {before} -> {after}")
+    return found
+
+
+def _shown(values: Mapping[str, Any], key: str) -> str:
+    return json.dumps(values[key]) if key in values else "not set"
+
+
+def _files(files: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{f['name']} ({f['rows']} rows, {f['sha256'][:12]})" for f in files) or "none"
+
+
+def _model(one: Mapping[str, Any], two: Mapping[str, Any]) -> str:
+    """What to compare of a model: its content where both are known, else its path."""
+    return one["digest"] if one["digest"] and two["digest"] else one["path"]
+
+
+def _named(model: Mapping[str, Any]) -> str:
+    return f"{model['path']} ({model['digest'][:12]})" if model["digest"] else str(model["path"])
+
+
+def resume_problems(
+    folder: Path, stored: Mapping[str, Any], new: Mapping[str, Any], allowed: bool, in_loop: bool = False
+) -> list[str]:
+    """Say why the run that `new` describes must not resume from `folder`; empty when it may.
+
+    Args:
+        folder: the checkpoint.
+        stored: identity in the checkpoint.
+        new: identity of this run.
+        allowed: the user set `allow_changed_resume=true`.
+        in_loop: data and base model are made by the loop, and may have to be made anew before the training.
+    """
+    if "config" not in stored:
+        return [
+            f"{folder} was written by an older version of this recipe; start from its exported model in a new run_dir"
+        ]
+    fixed, other = changes(stored, new)
+    if in_loop:
+        made = loop_changes(stored, new)
+        fixed, other = fixed + made[0], other + made[1]
+    problems = [
+        f"resuming from {folder} would skip or repeat data: {line}; restore it, or start from the exported model in a "
+        "new run_dir"
+        for line in fixed
+    ]
+    if not allowed:
+        problems += [
+            f"resuming from {folder} with a changed setting: {line}; restore it, take a new run_dir, or set "
+            f"{OVERRIDE}=true"
+            for line in other
+        ]
+    return problems

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs a launch script as a Ray job and follows its log; the job runs on when you stop following (ray job stop ID).
+#   RAY_ADDRESS=http://head:8265 scripts/submit_ray.sh scripts/run_dapo_qwen2.5_32b.sh [key=value ...]
+# The repository goes along without .git, data, outputs and environments. Paths are those of the nodes: data, outputs and
+# models belong on storage that all of them see. FORWARD names further variables for the job, such as "HF_TOKEN
+# WANDB_API_KEY"; Ray shows their values to whoever sees its dashboard.
+set -euo pipefail
+
+repository=$(realpath "$(dirname "$0")/..")
+export RAY_ADDRESS=${RAY_ADDRESS:-http://127.0.0.1:8265}
+export DATA_DIR=${DATA_DIR:-$repository/data} OUTPUT_DIR=${OUTPUT_DIR:-$repository/outputs}
+export PYTHON=${PYTHON:-$repository/.venv/bin/python} # python3 if the nodes have their own
+[ $# -gt 0 ] || { echo "usage: submit_ray.sh SCRIPT [key=value ...]" >&2 && exit 2; }
+script=$(realpath --relative-to="$repository" "$1")
+shift
+cd "$repository"
+
+here=$PYTHON
+[ -x "$repository/.venv/bin/python" ] && here=$repository/.venv/bin/python
+mapfile -t words < <(bash "$script" "$@" --overrides)
+"$here" -m recipe.ray_cluster check "$RAY_ADDRESS" "${words[@]}"
+
+names=(DATA_DIR OUTPUT_DIR PYTHON MODEL_PATH NNODES N_GPUS_PER_NODE HF_HOME HF_HUB_OFFLINE)
+mapfile -t tuning < <(compgen -e | grep -E '^(NCCL|GLOO|VLLM|TORCH)_')
+read -ra more <<<"${FORWARD:-}"
+environment=$("$here" -m recipe.ray_cluster runtime_env "$repository" "${names[@]}" "${tuning[@]}" "${more[@]}")
+exec "$(dirname "$here")/ray" job submit --runtime-env-json "$environment" -- bash "$script" "$@"

@@ -1,0 +1,128 @@
+"""A recipe as a Ray job on a cluster of two nodes: two raylets on this machine, one logical GPU each."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import ROOT, metrics
+
+RAY = str(Path(sys.executable).with_name("ray"))
+PORT, DASHBOARD = 6413, 8313
+LOGICAL = ("--num-cpus=32", "--num-gpus=1", "--object-store-memory=268435456", "--node-ip-address=127.0.0.1")
+
+
+class Cluster:
+    """Two raylets; whatever they started is ended with them."""
+
+    def __init__(self, folder):
+        self.before = set(psutil.pids())
+        self.folder = folder
+        self.ray("--head", f"--port={PORT}", f"--dashboard-port={DASHBOARD}", "--dashboard-host=127.0.0.1")
+        self.second = self.add_node()
+
+    def ray(self, *arguments):
+        command = [RAY, "start", *arguments, *LOGICAL]
+        subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, **self.environment()})
+
+    def environment(self):
+        return {"RAY_TMPDIR": str(self.folder), "RAY_DISABLE_IMPORT_WARNING": "1"}
+
+    def raylets(self):
+        """Raylets of this cluster: those younger than the test that name its port."""
+        found = []
+        for process in psutil.process_iter(["pid", "name", "cmdline"]):
+            if process.pid not in self.before and process.info["name"] == "raylet":
+                found += [process] * (f":{PORT}" in " ".join(process.info["cmdline"]))
+        return {process.pid: process for process in found}
+
+    def add_node(self):
+        known = set(self.raylets())
+        self.ray(f"--address=127.0.0.1:{PORT}")
+        (new,) = set(self.raylets()) - known
+        return psutil.Process(new)
+
+    def close(self):
+        mine = [p for p in psutil.process_iter(["pid"]) if p.pid not in self.before and self.owns(p)]
+        for process in mine:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+
+    def owns(self, process):
+        try:
+            return process.environ().get("RAY_TMPDIR") == str(self.folder)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
+
+
+@pytest.fixture
+def cluster(tmp_path_factory):
+    found = Cluster(tmp_path_factory.mktemp("r"))
+    yield found
+    found.close()
+
+
+def submit(base, output, *more):
+    """Start `submit_ray.sh` on the tiny recipe; its output goes to a pipe."""
+    words = [
+        "experiment=tiny",
+        "cluster=cpu_multi_node",
+        f"actor_rollout_ref.model.path={base}/base_model",
+        f"data.train_files={base}/data/train.parquet",
+        f"data.val_files={base}/data/test.parquet",
+        "trainer.experiment_name=job",
+        "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
+        "trainer.save_freq=1",
+        "preflight.shared_checkpoints=true",
+        *more,
+    ]
+    return subprocess.Popen(
+        ["bash", "scripts/submit_ray.sh", "scripts/launch.sh", "recipe.main_dapo", *words],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "RAY_ADDRESS": f"http://127.0.0.1:{DASHBOARD}",
+            "OUTPUT_DIR": str(output),
+            "PYTHON": sys.executable,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_job_on_two_nodes_survives_the_loss_of_one_by_a_rerun(base, cluster, tmp_path):
+    run_dir = tmp_path / "job"
+    job = submit(base, tmp_path, "trainer.total_training_steps=40")
+    deadline = time.monotonic() + 500
+    while len(metrics(run_dir)) < 2 and job.poll() is None and time.monotonic() < deadline:
+        time.sleep(1)
+    assert len(metrics(run_dir)) >= 2, job.communicate(timeout=60)[0][-4000:] if job.poll() is not None else "too slow"
+    cluster.second.send_signal(signal.SIGKILL)
+    output, _ = job.communicate(timeout=240)
+    assert job.returncode != 0
+    assert re.search(r"node.*died|died.*node", output, re.IGNORECASE), output[-4000:]
+    seen = max(step for step, _ in metrics(run_dir))
+
+    too_small = submit(base, tmp_path)
+    assert "the cluster has 1 node(s)" in too_small.communicate(timeout=120)[0]
+    assert too_small.returncode == 2
+
+    cluster.add_node()
+    job = submit(base, tmp_path, f"trainer.total_training_steps={seen + 1}")
+    output, _ = job.communicate(timeout=500)
+    assert job.returncode == 0, output[-4000:]
+    steps = [step for step, _ in metrics(run_dir)]
+    assert steps[-1] == seen + 1
+    assert steps.count(1) == 1  # resumed, not begun again
+    for rank in (0, 1):
+        assert (run_dir / f"checkpoints/global_step_{seen + 1}/actor/model_world_size_2_rank_{rank}.pt").is_file()

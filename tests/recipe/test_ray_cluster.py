@@ -1,0 +1,47 @@
+"""What is checked before a job is submitted, and what the job takes along."""
+
+import pytest
+
+from recipe.errors import ConfigError
+from recipe.ray_cluster import missing, runtime_env
+
+
+@pytest.mark.parametrize(
+    ("gpus", "enough"),
+    [
+        ([8.0] * 16, True),
+        ([8.0] * 17, True),
+        ([8.0] * 15, False),
+        ([8.0] * 15 + [4.0], False),
+        ([128.0], False),
+        ([], False),
+    ],
+)
+def test_every_node_must_have_its_gpus(gpus, enough):
+    problem = missing(gpus, nnodes=16, n_gpus_per_node=8)
+    assert (problem is None) == enough
+    if problem:
+        assert f"{len(gpus)} node(s)" in problem
+        assert "trainer.nnodes=16" in problem
+
+
+def test_a_job_takes_the_code_and_what_is_named(tmp_path):
+    found = runtime_env(tmp_path, {"DATA_DIR": "/d"})
+    assert found["working_dir"] == str(tmp_path)
+    assert found["env_vars"] == {"DATA_DIR": "/d"}
+    assert {".git", "data", "outputs", "checkpoints"} <= set(found["excludes"])
+
+
+def test_a_large_file_is_named_before_the_upload(tmp_path):
+    with (tmp_path / "weights.bin").open("wb") as f:
+        f.truncate(150_000_000)
+    with pytest.raises(ConfigError, match=r"weights.bin \(150 MB\)"):
+        runtime_env(tmp_path, {})
+
+
+@pytest.mark.parametrize("folder", [".git", "data", "outputs/run/checkpoints", ".venv-gpu"])
+def test_large_files_in_excluded_folders_do_not_count(tmp_path, folder):
+    (tmp_path / folder).mkdir(parents=True)
+    with (tmp_path / folder / "weights.bin").open("wb") as f:
+        f.truncate(150_000_000)
+    assert runtime_env(tmp_path, {})["working_dir"] == str(tmp_path)

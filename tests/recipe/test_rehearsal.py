@@ -1,0 +1,80 @@
+"""A dress rehearsal keeps the recipe's ratios and changes nothing that it does not say."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from recipe.errors import ConfigError
+from recipe.rehearsal import CLUSTER, account, architecture, rehearsal_words
+from recipe.rehearsal_scale import scaled
+from tests.recipe.recipes import composed, flat, words
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+SAMPLER = "trainer.v1.sampler.sampler_kwargs"
+
+
+@pytest.mark.parametrize(
+    "name", ["dapo_qwen2.5_32b", "dapo_qwen2.5_7b_math", "dapo_qwen3.5_4b", "dapo_qwen3_4b_single_node"]
+)
+def test_ratios_are_kept(name):
+    recipe = flat(*words(name))
+    values = {**recipe, **scaled(recipe)}
+
+    def ratio(of, a, b):
+        return of[a] / of[b]
+
+    kept = [
+        ("data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", 0),
+        ("reward.reward_kwargs.overlong_buffer_cfg.len", "data.max_response_length", 0.01),
+        (f"{SAMPLER}.max_in_flight", "data.train_batch_size", 0.05),
+        (f"{ACTOR}.ppo_max_token_len_per_gpu", f"{ROLLOUT}.max_model_len", 0.01),
+        (f"{ROLLOUT}.log_prob_max_token_len_per_gpu", f"{ROLLOUT}.max_model_len", 0.01),
+    ]
+    for a, b, tolerance in kept:
+        assert ratio(values, a, b) == pytest.approx(ratio(recipe, a, b), abs=tolerance), (a, b)
+    window = values["data.max_prompt_length"] + values["data.max_response_length"]
+    assert values[f"{ROLLOUT}.max_model_len"] == window <= values[f"{ACTOR}.ppo_max_token_len_per_gpu"]
+    assert values[f"{ROLLOUT}.max_num_batched_tokens"] >= values[f"{ROLLOUT}.max_num_seqs"]
+    assert values["data.train_batch_size"] <= 32
+
+
+def test_the_bound_is_scaled_with_the_batch():
+    assert scaled(flat(*words("dapo_qwen2.5_32b")))[f"{SAMPLER}.bounds.max_generated"] == 30 * 16
+    assert f"{SAMPLER}.bounds.max_generated" not in scaled(flat(*words("dapo_qwen2.5_7b_math")))  # null there
+
+
+@pytest.mark.parametrize("name", ["dapo_wo_ds_qwen2.5_32b", "dapo_qwen2.5_7b_math"])
+def test_nothing_else_changes(name):
+    real, rehearsed = rehearsal_words([*words(name), CLUSTER])
+    config = composed(*rehearsed)
+    assert account(composed(*real), config)["unexpected"] == {}
+    for key in ("optim.lr", "clip_ratio_high", "loss_agg_mode", "fsdp_config.param_offload"):
+        assert OmegaConf.select(config, f"{ACTOR}.{key}") == flat(*words(name))[f"{ACTOR}.{key}"]
+
+
+def test_an_unlisted_change_is_found():
+    real, other = composed(*words("dapo_qwen2.5_32b")), composed(*words("dapo_qwen2.5_32b"))
+    other.actor_rollout_ref.actor.optim.lr = 1e-3
+    assert account(real, other)["unexpected"] == {f"{ACTOR}.optim.lr": (1e-6, 1e-3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Qwen/Qwen2.5-32B", ("qwen2", 32768)),
+        ("Qwen/Qwen2.5-Math-7B", ("qwen2", 4096)),
+        ("Qwen/Qwen3-4B-Base", ("qwen3", 32768)),
+        ("Qwen/Qwen3.5-4B", ("qwen3_5", 32768)),
+    ],
+)
+def test_architecture_by_name(name, expected):
+    assert architecture(OmegaConf.create({"actor_rollout_ref": {"model": {"path": name}}})) == expected
+
+
+def test_architecture_of_the_models_own_files(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 77}')
+    assert architecture(OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(tmp_path)}}})) == ("llama", 77)
+
+
+def test_unknown_architecture_is_said():
+    with pytest.raises(ConfigError, match="Gemma"):
+        architecture(OmegaConf.create({"actor_rollout_ref": {"model": {"path": "org/Gemma"}}}))
