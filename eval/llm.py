@@ -59,10 +59,12 @@ class VLLMServer:
         os.environ[STORE] = self._open.enter_context(tempfile.TemporaryDirectory())
         self._engine = await self._open.enter_async_context(build_async_engine_client(self._arguments))
         tasks = await self._engine.get_supported_tasks()
+        if self._api_keys:
+            RequireKey.keys = self._api_keys
+            self._arguments.middleware = [*self._arguments.middleware, "eval.server_key.RequireKey"]
         app = build_app(self._arguments, tasks, self._engine.model_config)
         await init_app_state(self._engine, app.state, self._arguments, tasks)
-        # around the app, not in it: vLLM has already built its stack of middlewares
-        return RequireKey(app, tokens=list(self._api_keys)) if self._api_keys else app
+        return app
 
     async def check_health(self) -> None:
         """Raise when the engine is dead: Ray Serve then starts another replica."""

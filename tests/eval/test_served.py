@@ -22,6 +22,13 @@ http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
 """
 
 
+@pytest.fixture(autouse=True)
+def no_process_is_left():
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
 def start(tmp_path, delay=0.0, timeout_s=20.0):
     port = free_port()
     code = SERVER.format(delay=delay, port=port)
@@ -36,14 +43,12 @@ def test_it_is_ready_when_health_says_so_and_gone_afterwards(tmp_path):
         assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/health")
-    assert psutil.Process().children() == []
 
 
 def test_it_is_stopped_when_the_evaluation_fails(tmp_path):
     server, _ = start(tmp_path)
     with pytest.raises(ZeroDivisionError), server:
         raise ZeroDivisionError
-    assert psutil.Process().children() == []
 
 
 def test_a_server_that_ends_is_reported_at_once_with_its_last_words(tmp_path):
@@ -60,7 +65,6 @@ def test_a_server_that_never_gets_ready_is_given_up(tmp_path):
     server, _ = start(tmp_path, delay=100.0, timeout_s=1.0)
     with pytest.raises(PhaseFailed, match=r"not ready within 1 s(.|\n)*starting"), server:
         pass
-    assert psutil.Process().children() == []
 
 
 def test_words_go_to_the_server_and_flags_to_the_client():
