@@ -42,9 +42,10 @@ def test_the_bound_is_scaled_with_the_batch():
     assert f"{SAMPLER}.bounds.max_generated" not in scaled(flat(*words("dapo_qwen2.5_7b_math")))  # null there
 
 
-def test_nothing_else_changes(name="dapo_qwen2.5_7b_math"):
+def test_nothing_else_changes():
+    name = "dapo_qwen2.5_7b_math"
     recipe = composed(*words(name))
-    config = composed(*rehearsal_words([*words(name)], recipe))
+    config = composed(*rehearsal_words(list(words(name)), recipe))
     assert account(recipe, config)["unexpected"] == {}
     for key in ("optim.lr", "clip_ratio_high", "loss_agg_mode", "fsdp_config.param_offload"):
         assert OmegaConf.select(config, f"{ACTOR}.{key}") == flat(*words(name))[f"{ACTOR}.{key}"]
