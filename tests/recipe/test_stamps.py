@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import yaml
@@ -59,6 +60,12 @@ def test_starts_at_once_get_numbers_of_their_own(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         numbers = [a.number for a in pool.map(lambda _: new_attempt(tmp_path), range(40))]
     assert sorted(numbers) == list(range(40))
+
+
+def test_a_number_that_another_start_took_in_between_is_left_to_it(tmp_path, monkeypatch):
+    (tmp_path / ATTEMPTS / "000").mkdir(parents=True)
+    monkeypatch.setattr(Path, "iterdir", lambda self: iter([]))  # as it was before the other start
+    assert new_attempt(tmp_path).number == 1
 
 
 def test_packaged_folder_takes_the_commit_of_who_submitted_it(monkeypatch):
