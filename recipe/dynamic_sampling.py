@@ -20,7 +20,7 @@ from recipe.group_filter import Group, is_settled
 from recipe.prompt_history import PromptHistory
 from recipe.queue_texts import read_texts
 from recipe.sampler_settings import SamplerSettings
-from recipe.sampling_metrics import LOSS_MASKED, GroupRecord, step_metrics
+from recipe.sampling_metrics import LOSS_MASKED, GroupRecord, sample_shares, step_metrics
 from recipe.sampling_trace import write_step
 from recipe.step_ledger import StepLedger
 
@@ -262,11 +262,7 @@ class DynamicSampler(ReplayBuffer):
 
     def _metrics(self, ledger: StepLedger, selected: list[str]) -> dict[str, float]:
         metrics = step_metrics(ledger, self._records, selected, self._carried, self.estimate, time.monotonic())
-        metrics["sampling/masked_share"] = _share(self._samples, "masked")
-        metrics["sampling/parse_fail_share"] = _share(self._samples, "parse_fail")
-        metrics["sampling/reward_error_share"] = _share(self._samples, "reward_error")
-        metrics["sampling/verl_disagrees_share"] = _share(self._samples, "verl_disagrees")
-        metrics["sampling/bad_gold_share"] = _share(self._samples, "bad_gold")
+        metrics |= sample_shares(self._samples.values())
         if metrics["sampling/reward_error_share"] > self.settings.max_reward_error_share:
             raise RuntimeError(
                 f"grading raised on {metrics['sampling/reward_error_share']:.0%} of the step's samples, more than "
@@ -309,9 +305,3 @@ class DynamicSampler(ReplayBuffer):
         seen = {uid_of(key) for key in self.partitions[TRAIN]} | ended
         in_flight = self.pending_keys[TRAIN] | self.running_keys[TRAIN]
         self._clear_groups(TRAIN, (seen & self._dead) - in_flight)
-
-
-def _share(samples: Mapping[str, Mapping[str, Any]], name: str) -> float:
-    """Mean of a 0/1 value that the reward returned for each sample; nan without samples or without the value."""
-    values = [float(info[name]) for info in samples.values() if name in info]
-    return sum(values) / len(values) if values else float("nan")

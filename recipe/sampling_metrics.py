@@ -1,7 +1,8 @@
 """What a sampling step did, as the numbers that reach the logger: before the filter, after it, and the waste. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from recipe.acceptance import AcceptanceEstimate
 from recipe.group_filter import KEPT, Group
@@ -23,6 +24,13 @@ def mean(values: Iterable[float]) -> float:
     """Arithmetic mean; nan when there is nothing, so that a curve shows a gap and not a zero."""
     items = list(values)
     return sum(items) / len(items) if items else float("nan")
+
+
+def sample_shares(samples: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Shares of the samples generated in a step by the 0/1 values that came with each; nan where none has the value."""
+    infos = list(samples)
+    names = ("masked", "parse_fail", "reward_error", "verl_disagrees", "bad_gold")
+    return {f"sampling/{name}_share": mean(float(info[name]) for info in infos if name in info) for name in names}
 
 
 def _side(records: list[GroupRecord], name: str) -> dict[str, float]:
