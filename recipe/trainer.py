@@ -2,12 +2,12 @@
 
 import logging
 import os
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
@@ -62,7 +62,6 @@ class DAPOTrainer(PPOTrainerSync):
     def _setup(self) -> None:
         self.replay_buffer.abort_in_flight = self._abort_in_flight
         self.replay_buffer.examples = ExampleLog(self.config.examples.dir, self.config.examples.per_kind)
-        self._health = Monitor(HealthSettings.from_mapping(OmegaConf.to_container(self.config.health)))  # type: ignore[arg-type]
         super()._setup()
         self.replay_buffer.decode = partial(self.tokenizer.decode, skip_special_tokens=True)
 
@@ -110,6 +109,10 @@ class DAPOTrainer(PPOTrainerSync):
         else:
             metrics["training/global_step"] = global_steps
         self._judge(metrics, global_steps)
+
+    @cached_property
+    def _health(self) -> Monitor:
+        return Monitor(HealthSettings.from_mapping(self.config.health))
 
     def _judge(self, metrics: dict, global_steps: int) -> None:
         """Add `health/<rule>` (1.0: it fires) to the step's metrics, and warn of those that begin to fire."""

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -87,7 +87,7 @@ class Display:
     def __init__(self, console: Console, config: DictConfig, metrics: Path):
         self._console, self._total = console, config.trainer.total_training_steps
         self._follower = MetricsFollower(metrics)
-        self._health = Monitor(HealthSettings.from_mapping(OmegaConf.to_container(config.health)))  # type: ignore[arg-type]
+        self._health = Monitor(HealthSettings.from_mapping(config.health))
         for step, data in read_steps(metrics).items():
             self._health.news(step, data)
         self._status: Status | None = None

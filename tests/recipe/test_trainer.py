@@ -28,7 +28,6 @@ class Logged(trainer.DAPOTrainer):
     def __init__(self, config):
         self.config, self.global_steps, self.gradient_steps = config, 0, 0
         self.replay_buffer = SimpleNamespace(step_skipped=False)
-        self._health = SimpleNamespace(news=lambda step, metrics: ([], []))
 
     def step_of(self, full):
         """One step on what verl would train; None is a step that the sampler skipped. The logged metrics."""
@@ -71,6 +70,21 @@ def test_padding_reaches_neither_metrics_nor_dump(config):
 
 def test_skipped_step_logs_its_step_and_computes_nothing(config):
     metrics, seen = Logged(config).step_of(None)
-    counted = {key: value for key, value in metrics.items() if not key.startswith("health/")}
-    assert counted == {"training/gradient_step": 0, "training/global_step": 1}
+    own = {key: value for key, value in metrics.items() if not key.startswith("health/")}
+    assert own == {"training/gradient_step": 0, "training/global_step": 1}
     assert seen == []
+
+
+def test_a_health_rule_is_a_metric_and_a_warning_once(config, caplog):
+    run = Logged(compose(["health.window=2", "run_dir=/nowhere"]))
+    logged = []
+    for share in (0.0, 0.9, 0.9, 0.9):
+        metrics = {"sampling/truncated_share/before_filter": share}
+        with mock.patch.object(trainer.PPOTrainerSync, "_compute_metrics"):
+            run._compute_metrics(batch(8), metrics, {}, len(logged) + 1, 0)
+        logged.append(metrics)
+    assert [metrics["health/truncated"] for metrics in logged] == [0.0, 1.0, 1.0, 1.0]
+    assert {metrics["health/gradient_spike"] for metrics in logged} == {0.0}
+    warnings = [record.getMessage() for record in caplog.records if "health" in record.getMessage()]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("health, step 2: Truncated answers: share of answers cut at the limit 0.45")
