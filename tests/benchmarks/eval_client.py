@@ -188,6 +188,7 @@ def main() -> None:
 
     if options.base_url:
         results["server"] = measure(load(options.base_url.rstrip("/")), options.rounds)
+        report("server", results["server"])
     port = free_port()
     stub = start_process(port, options.mean_latency_s)
     try:
@@ -195,14 +196,19 @@ def main() -> None:
     finally:
         stub.kill()
         stub.wait()
-    for target, clients in results.items():
-        base = clients["vllm bench"]["requests_per_s"]
-        for name, row in clients.items():
-            print(
-                f"{target:<7} {name:<11} {row['requests_per_s']:>8.2f} requests/s [{row['lowest']:.2f}, "
-                f"{row['highest']:.2f}]  {row['requests_per_s'] / base:.3f} of vllm bench  cpu {row['cpu_s']:.2f} s"
-            )
+    report("stub", results["stub"])
     print(json.dumps({"options": vars(options), **results}))
+
+
+def report(target: str, clients: dict[str, dict[str, float]]) -> None:
+    """Print the rows of one target."""
+    base = clients["vllm bench"]["requests_per_s"]
+    for name, row in clients.items():
+        print(
+            f"{target:<7} {name:<11} {row['requests_per_s']:>8.2f} requests/s [{row['lowest']:.2f}, "
+            f"{row['highest']:.2f}]  {row['requests_per_s'] / base:.3f} of vllm bench  cpu {row['cpu_s']:.2f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
