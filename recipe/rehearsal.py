@@ -89,9 +89,9 @@ def _above(keys: set[str]) -> set[str]:
     return {key.rsplit(".", 1)[0] for key in keys if "." in key}
 
 
-def phases(words: list[str], config: DictConfig) -> list[Phase]:
-    """Every command of a rehearsal, in order."""
-    run_dir, kind, positions = Path(config.run_dir), *architecture(config)
+def phases(words: list[str], config: DictConfig, kind: str, positions: int) -> list[Phase]:
+    """Every command of a rehearsal, in order; `kind` and `positions` are the real model's."""
+    run_dir = Path(config.run_dir)
     model, data, exported = run_dir / "base_model", run_dir / "data", run_dir / "model"
 
     def python(*arguments: object) -> list[str]:
@@ -120,7 +120,11 @@ def phases(words: list[str], config: DictConfig) -> list[Phase]:
     return [
         Phase("data", python("data_prep.prepare", *source), data / "train.parquet", "additions"),
         Phase(
-            "model", python("data_prep.rehearsal_model", f"--out={model}", *made), model, f"{kind}, few narrow layers"
+            "model",
+            python("data_prep.rehearsal_model", f"--out={model}", *made),
+            model,
+            "few, narrow layers of its architecture",
+            {"OMP_WAIT_POLICY": "PASSIVE"},
         ),
         Phase("train", python("recipe.main_dapo", *words), checkpoints / "global_step_2", "2 steps, each saved"),
         Phase(
@@ -146,12 +150,13 @@ def rehearse(words: list[str], console: Console) -> None:
     rehearsed = rehearsal_words(real, recipe)
     config = compose(rehearsed)
     found = account(recipe, config)
-    kind, _ = architecture(recipe)
+    kind, positions = architecture(recipe)
     run_dir = Path(config.run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     if kind not in ON_CPU:
         console.print(
-            f"model       {kind} does not run on this CPU stack: the rest is rehearsed on {STAND_IN}", highlight=False
+            f"model       {kind} is not known to run on this CPU stack: the rest is rehearsed on {STAND_IN}",
+            highlight=False,
         )
     for reason, title in (("scaled", "scaled down"), ("forbidden", "not possible on a CPU"), ("replaced", "replaced")):
         for key, (real_value, value) in found[reason].items():
@@ -161,7 +166,7 @@ def rehearse(words: list[str], console: Console) -> None:
     same = len(as_written(recipe)) - sum(map(len, found.values()))
     console.print(f"as on the cluster     the other {same} keys", highlight=False)
     seconds = {}
-    for phase in phases(rehearsed, config):
+    for phase in phases(rehearsed, config, kind, positions):
         started = time.monotonic()
         console.print(f"{phase.name:<12}{phase.hint} ...", highlight=False)
         run_phase(phase.command, run_dir / "logs" / f"{phase.name}.log", lambda: None, phase.environment)

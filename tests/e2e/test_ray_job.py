@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.conftest import ROOT, metrics
 
 RAY = str(Path(sys.executable).with_name("ray"))
-PORT, DASHBOARD = 6413, 8313
+PORT, DASHBOARD, AGENT = 6413, 8313, 52413  # each raylet's agent has a port of its own; 52365 is other clusters'
 LOGICAL = ("--num-cpus=32", "--num-gpus=1", "--object-store-memory=268435456", "--node-ip-address=127.0.0.1")
 
 
@@ -23,12 +23,13 @@ class Cluster:
 
     def __init__(self, folder):
         self.before = set(psutil.pids())
-        self.folder = folder
+        self.folder, self.agents = folder, 0
         self.ray("--head", f"--port={PORT}", f"--dashboard-port={DASHBOARD}", "--dashboard-host=127.0.0.1")
         self.second = self.add_node()
 
     def ray(self, *arguments):
-        command = [RAY, "start", *arguments, *LOGICAL]
+        self.agents += 1
+        command = [RAY, "start", *arguments, *LOGICAL, f"--dashboard-agent-listen-port={AGENT + self.agents}"]
         subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, **self.environment()})
 
     def environment(self):

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from recipe.errors import ConfigError
-from recipe.rehearsal import account, architecture, rehearsal_words
+from recipe.rehearsal import account, architecture, phases, rehearsal_words
 from recipe.rehearsal_scale import scaled
 from tests.recipe.recipes import composed, flat, words
 
@@ -49,6 +49,19 @@ def test_nothing_else_changes():
     assert account(recipe, config)["unexpected"] == {}
     for key in ("optim.lr", "clip_ratio_high", "loss_agg_mode", "fsdp_config.param_offload"):
         assert OmegaConf.select(config, f"{ACTOR}.{key}") == flat(*words(name))[f"{ACTOR}.{key}"]
+
+
+def test_every_phase_works_on_what_the_one_before_wrote():
+    recipe = composed(*words("dapo_qwen2.5_7b_math"))
+    rehearsed = rehearsal_words(list(words("dapo_qwen2.5_7b_math")), recipe)
+    found = {phase.name: phase.command[2:] for phase in phases(rehearsed, composed(*rehearsed), *architecture(recipe))}
+    assert list(found) == ["data", "model", "train", "resume", "export", "evaluate"]
+    assert found["model"][-4:] == ["--architecture", "qwen2", "--positions", "4096"]
+    run_dir = composed(*rehearsed).run_dir
+    assert f"--out={run_dir}/base_model" in found["model"]
+    assert found["resume"][:-1] == found["train"]
+    assert found["export"][1:] == ["--checkpoint", f"{run_dir}/checkpoints", "--out", f"{run_dir}/model"]
+    assert f"{run_dir}/model" in found["evaluate"]
 
 
 def test_an_unlisted_change_is_found():
