@@ -44,7 +44,7 @@ def test_the_ladder_and_the_releases_are_all_techniques():
     assert set(TECHNIQUES) == {*LADDER, "early", "wo_dynamic_sampling"}
 
 
-@pytest.mark.parametrize(("below", "above"), itertools.pairwise(LADDER))
+@pytest.mark.parametrize(("below", "above"), list(itertools.pairwise(LADDER)))
 def test_a_rung_adds_one_idea(below, above):
     assert set(differences(technique(below), technique(above))) - DERIVED == IDEAS[above]
 

@@ -178,7 +178,7 @@ def cases():
                 yield pytest.param(name, key, published, id=f"{name}-{row}-{key}")
 
 
-@pytest.mark.parametrize(("name", "key", "published"), cases())
+@pytest.mark.parametrize(("name", "key", "published"), list(cases()))
 def test_published_value_holds(name, key, published):
     config = flat(*words(name))
     different = DIFFERENT | (DIFFERENT_TUTORIAL if name == "dapo_qwen3.5_4b" else {})
