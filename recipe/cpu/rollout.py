@@ -29,7 +29,7 @@ class CPUHttpServer(vLLMHttpServer):
     async def run_server(self, args: argparse.Namespace) -> None:
         """Start verl's server, then listen in on what its engine returns."""
         await super().run_server(args)
-        self.engine = _Engine(self.engine)
+        self.engine: Any = _Engine(self.engine)
 
     async def generate_group(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, n: int
