@@ -15,7 +15,20 @@ from typing import Any
 from recipe.errors import ConfigError, user_errors
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.
-EXCLUDES = (".git", ".venv*", ".uv", "data", "outputs", "checkpoints", "ckpts", "wandb", "__pycache__", "*.egg-info")
+EXCLUDES = (
+    ".git",
+    ".venv*",
+    ".uv",
+    ".*_cache",
+    ".hypothesis",
+    "data",
+    "outputs",
+    "checkpoints",
+    "ckpts",
+    "wandb",
+    "__pycache__",
+    "*.egg-info",
+)
 MAX_PACKAGE_BYTES = 100_000_000  # Ray uploads it through its own store; larger ones are refused or time out
 
 

@@ -1,7 +1,6 @@
 """A recipe as a Ray job on a cluster of two nodes: two raylets on this machine, one logical GPU each."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -101,29 +100,24 @@ def submit(base, output, *more):
     )
 
 
-def test_job_on_two_nodes_survives_the_loss_of_one_by_a_rerun(base, cluster, tmp_path):
+def ended(job, timeout=600):
+    output, _ = job.communicate(timeout=timeout)
+    return job.returncode, output
+
+
+def test_job_on_two_nodes_runs_to_the_end_and_its_rerun_resumes(base, cluster, tmp_path):
     run_dir = tmp_path / "job"
-    job = submit(base, tmp_path, "trainer.total_training_steps=40")
-    deadline = time.monotonic() + 500
-    while len(metrics(run_dir)) < 2 and job.poll() is None and time.monotonic() < deadline:
-        time.sleep(1)
-    assert len(metrics(run_dir)) >= 2, job.communicate(timeout=60)[0][-4000:] if job.poll() is not None else "too slow"
-    cluster.second.send_signal(signal.SIGKILL)
-    output, _ = job.communicate(timeout=240)
-    assert job.returncode != 0
-    assert re.search(r"node.*died|died.*node", output, re.IGNORECASE), output[-4000:]
-    seen = max(step for step, _ in metrics(run_dir))
-
-    too_small = submit(base, tmp_path)
-    assert "the cluster has 1 node(s)" in too_small.communicate(timeout=120)[0]
-    assert too_small.returncode == 2
-
-    cluster.add_node()
-    job = submit(base, tmp_path, f"trainer.total_training_steps={seen + 1}")
-    output, _ = job.communicate(timeout=500)
-    assert job.returncode == 0, output[-4000:]
-    steps = [step for step, _ in metrics(run_dir)]
-    assert steps[-1] == seen + 1
-    assert steps.count(1) == 1  # resumed, not begun again
+    for steps in (1, 2):
+        status, output = ended(submit(base, tmp_path, f"trainer.total_training_steps={steps}"))
+        assert status == 0, output[-4000:]
+    assert [step for step, _ in metrics(run_dir)] == [1, 2]
     for rank in (0, 1):
-        assert (run_dir / f"checkpoints/global_step_{seen + 1}/actor/model_world_size_2_rank_{rank}.pt").is_file()
+        assert (run_dir / f"checkpoints/global_step_2/actor/model_world_size_2_rank_{rank}.pt").is_file()
+
+    cluster.second.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 120  # Ray marks a node dead after it has missed its heartbeats
+    status, output = ended(submit(base, tmp_path, "trainer.total_training_steps=2"))
+    while status != 2 and time.monotonic() < deadline:
+        status, output = ended(submit(base, tmp_path, "trainer.total_training_steps=2"))
+    assert status == 2
+    assert "the cluster has 1 node(s)" in output
