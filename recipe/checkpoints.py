@@ -92,6 +92,19 @@ def resume_folder(config: DictConfig) -> Path | None:
     return Path(config.trainer.resume_from_path) if config.trainer.resume_mode == "resume_path" else None
 
 
+def set_aside(root: Path, step: int) -> list[Path]:
+    """Rename checkpoints newer than `step` to `abandoned_*`, and return their new names.
+
+    For a start that went back behind them on purpose: left in place, one of them would sooner or later be the newest.
+    """
+    renamed = []
+    for folder in sorted(root.glob("global_step_*")):
+        if re.fullmatch(r"global_step_\d+", folder.name) and step_of(folder) > step:
+            names = (root / f"abandoned_{folder.name}{suffix}" for suffix in ("", *(f".{i}" for i in range(1, 1000))))
+            renamed.append(folder.rename(next(name for name in names if not name.exists())))
+    return renamed
+
+
 def rotate(root: Path, keep: int | None, ranks: int) -> list[Path]:
     """Delete checkpoints older than the newest `keep` complete ones, and return what was deleted.
 

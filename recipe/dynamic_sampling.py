@@ -231,6 +231,8 @@ class DynamicSampler(ReplayBuffer):
                     "acc (0 or 1) for every sample"
                 )
             own = {"length": self.partitions[TRAIN][key]["response_len"], "masked": extra.get(LOSS_MASKED, 0.0)}
+            if "finish_reason" in extra:  # of our agent loop: a reward of one's own need not tell
+                own["truncated"] = extra["finish_reason"] == "length"
             self._samples[key] = {**info, **own}
 
     def _decide(self, ledger: StepLedger, uid: str, infos: list[dict]) -> bool:

@@ -14,7 +14,7 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe import validation_metrics
-from recipe.checkpoints import read_state, resume_folder, rotate, world_size, write_state
+from recipe.checkpoints import read_state, resume_folder, rotate, set_aside, world_size, write_state
 from recipe.examples import ExampleLog
 from recipe.health import RULES, HealthSettings, Monitor
 from recipe.metrics_log import read_steps
@@ -141,19 +141,24 @@ class DAPOTrainer(PPOTrainerSync):
         if (carried := self.replay_buffer.export_carried()) is not None:
             torch.save(carried, folder / CARRIED_FILE)
         state = {"sampler": self.replay_buffer.state_dict(), "gradient_steps": self.gradient_steps}
-        write_state(folder, state | {"run": self._identity()})
+        write_state(folder, state | {"run": self._identity})
         super()._save_checkpoint()
         for old in rotate(folder.parent, self._keep, world_size(self.config)):
             logger.warning("deleted %s: trainer.max_actor_ckpt_to_keep=%s", old, self._keep)
 
     def _load_checkpoint(self) -> None:
+        mode, identity_now = self.config.trainer.resume_mode, self._identity
         folder = self._choose_checkpoint()
-        if folder is None:
-            return super()._load_checkpoint()
-        state = read_state(folder)
-        if problems := resume_problems(folder, state["run"], self._identity(), self.config.allow_changed_resume):
-            raise ValueError("\n".join(problems))
+        if folder is not None:
+            state = read_state(folder)
+            if problems := resume_problems(folder, state["run"], identity_now, self.config.allow_changed_resume):
+                raise ValueError("\n".join(problems))
         super()._load_checkpoint()
+        if mode != "auto":  # what a person has gone back behind must never be taken for this run's
+            for old in set_aside(Path(self.config.trainer.default_local_dir), self.global_steps):
+                logger.warning("set aside %s: this run starts at step %d", old, self.global_steps)
+        if folder is None:
+            return
         self.replay_buffer.load_state_dict(state["sampler"])
         self.gradient_steps = state["gradient_steps"]
         if (folder / CARRIED_FILE).is_file():
@@ -166,12 +171,12 @@ class DAPOTrainer(PPOTrainerSync):
     def _choose_checkpoint(self) -> Path | None:
         """Point verl at the newest complete checkpoint; its own search trusts a tracker file."""
         folder = resume_folder(self.config)
-        if self.config.trainer.resume_mode == "auto":
-            with open_dict(self.config):
-                self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
-                self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
+        with open_dict(self.config):
+            self.config.trainer.resume_mode = "disable" if folder is None else "resume_path"
+            self.config.trainer.resume_from_path = None if folder is None else os.fspath(folder.resolve())
         return folder
 
+    @cached_property
     def _identity(self) -> dict[str, Any]:
-        """What must not change over a resume."""
+        """What must not change over a resume, as it was when this start began: its files may be replaced meanwhile."""
         return identity(self.config)

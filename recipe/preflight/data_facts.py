@@ -77,7 +77,13 @@ def count_repeated(reader: pq.ParquetFile) -> int:
     rows = 0
     for batch in _first(reader, "prompt"):
         for messages in batch.column(0).to_pylist():
-            prompts.add(hash(tuple((m.get("role"), m.get("content")) for m in messages)))
+            try:
+                prompts.add(hash(tuple((m["role"], m["content"]) for m in messages)))
+            except (TypeError, KeyError) as error:
+                raise ValueError(
+                    f"prompt={messages!r} is not a list of messages with role and content: write the file with "
+                    "python -m data_prep.prepare"
+                ) from error
         rows += batch.num_rows
     return rows - len(prompts)
 

@@ -70,7 +70,7 @@ def memory(config: DictConfig, model: ModelFacts | None, gpu_gb: float) -> Memor
     shards = fsdp.fsdp_size if fsdp.fsdp_size > 0 else world_size(config)
     weights = model.parameters * size / shards / _GB
     tp = rollout.tensor_model_parallel_size
-    rollout_weights = model.parameters * _BYTES[str(rollout.dtype).lower()] / tp / _GB
+    rollout_weights = model.parameters * _BYTES.get(str(rollout.dtype).lower(), 2) / tp / _GB
     share = rollout.gpu_memory_utilization * gpu_gb
     cache = max(0.0, share - rollout_weights - _ENGINE_GB)
     return Memory(
@@ -111,7 +111,7 @@ def kv_bytes(config: DictConfig, model: ModelFacts) -> float:
     """Bytes of key-value cache a token takes on one rank of a replica."""
     rollout = config.actor_rollout_ref.rollout
     heads = max(1, model.kv_heads // rollout.tensor_model_parallel_size)
-    return 2 * model.attention_layers * heads * model.head_dim * _BYTES[str(rollout.dtype).lower()]
+    return 2 * model.attention_layers * heads * model.head_dim * _BYTES.get(str(rollout.dtype).lower(), 2)
 
 
 def checkpoint_bytes(config: DictConfig, model: ModelFacts | None) -> int | None:

@@ -33,6 +33,9 @@ def whole_numbers(config: DictConfig) -> Iterator[str]:
             "length of the run with the rows of the data (1.79 M rows are 3,496 steps of 512 prompts, their 17 k "
             "problems 33)"
         )
+    for key in ("trainer.save_freq", "trainer.test_freq"):
+        if not _whole(value := OmegaConf.select(config, key)):
+            yield f"{key}={value} must be a whole number of steps; -1 is never"
     if not isinstance(config.seed, int):
         yield f"seed={config.seed} must be a whole number"
 

@@ -9,6 +9,7 @@ from recipe.checkpoints import (
     missing_parts,
     read_state,
     rotate,
+    set_aside,
     steps,
     write_state,
 )
@@ -109,3 +110,13 @@ def test_tracker_cut_short_while_it_was_written(tmp_path):
     make(tmp_path, 2)
     (tmp_path / TRACKER_FILE).write_text("")
     assert latest_complete(tmp_path, 1).name == "global_step_2"
+
+
+def test_what_a_start_went_back_behind_is_never_the_newest_again(tmp_path):
+    for step in (10, 20, 30):
+        make(tmp_path, step)
+    (tmp_path / "abandoned_global_step_30").mkdir()
+    renamed = set_aside(tmp_path, 10)
+    assert [path.name for path in renamed] == ["abandoned_global_step_20", "abandoned_global_step_30.1"]
+    assert latest_complete(tmp_path, 1).name == "global_step_10"
+    assert all(not missing_parts(path, 1) for path in renamed)

@@ -93,6 +93,11 @@ WRONG = {
         ["trainer.resume_mode=resume_path", "trainer.resume_from_path=/x"],
         "must be a global_step_N folder",
     ),
+    "44 path beside a checkpoint": (
+        ["trainer.resume_mode=resume_path", "trainer.resume_from_path=/x/global_step_10_backup"],
+        "must be a global_step_N folder",
+    ),
+    "no frequency": (["trainer.save_freq=null"], "save_freq=None must be a whole number of steps"),
     "44 unknown way to resume": (["trainer.resume_mode=always"], "resume_mode=always is unknown"),
     "45 no checkpoint kept": (["trainer.max_actor_ckpt_to_keep=0"], "max_actor_ckpt_to_keep=0 must be at least 1"),
     "45 save that says never when it is done": ([f"{ACTOR}.checkpoint.async_save=true"], "async_save=true"),
@@ -288,6 +293,13 @@ def test_bad_gold_is_named_with_file_row_and_value(tmp_path):
 def test_too_few_rows(recipe, overrides, message):
     found = data_problems(recipe(*overrides))
     assert any(message in problem for problem in found), found
+
+
+def test_prompts_as_plain_text_are_named(tmp_path):
+    row = {"data_source": "math_dapo", "prompt": "1+1=?", "reward_model": {"ground_truth": "2", "style": "rule"}}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "d.parquet")
+    config = variant(f"data.train_files={tmp_path}/d.parquet", f"data.val_files={tmp_path}/d.parquet")
+    assert any("prompt='1+1=?' is not a list of messages" in problem for problem in check_inputs(config))
 
 
 def test_1_repeated_training_rows(recipe):
