@@ -15,6 +15,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.e2e.conftest import ROOT, metrics, mine, run_module
 
 
+STEPS = 6  # long enough to be interrupted after the first
+
+
 def arguments(base, run_dir, steps):
     return [
         "experiment=tiny",
@@ -41,7 +44,7 @@ def open_to_the_network(processes):
 
 
 def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_path):
-    command = [sys.executable, "-m", "recipe.loop", *arguments(base, tmp_path, 2)]
+    command = [sys.executable, "-m", "recipe.loop", *arguments(base, tmp_path, STEPS)]
     loop = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 600
     while not metrics(tmp_path) and time.monotonic() < deadline and loop.poll() is None:
@@ -54,13 +57,14 @@ def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_
     assert "goes on from here" in output
     assert mine(str(tmp_path)) == []
 
-    done = run_module("recipe.loop", *arguments(base, tmp_path, 2))
+    done = run_module("recipe.loop", *arguments(base, tmp_path, STEPS))
     assert "done before" in done.stdout
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["steps"] == 2
+    assert summary["steps"] == STEPS
+    assert len(list((tmp_path / "attempts").iterdir())) == 2  # the interruption came while training
     assert list(tmp_path.glob("wandb/offline-run-*"))
     assert list(tmp_path.glob("tensorboard/events.out.tfevents.*"))
-    assert [path.name for path in sorted((tmp_path / "examples").iterdir())] == ["1.jsonl", "2.jsonl"]
+    assert [path.name for path in sorted((tmp_path / "examples").iterdir())] == [f"{i + 1}.jsonl" for i in range(STEPS)]
     page = tmp_path / "report" / "index.html"
     assert f"report: {page}" in done.stdout.splitlines()[-1]
     assert summary["report"] == str(page)
@@ -70,8 +74,8 @@ def test_interrupted_loop_leaves_nothing_and_the_same_command_ends_it(base, tmp_
         assert summary[name]["samples"] == 4
         assert 0.0 < summary[name]["low"] <= summary[name]["mean"] <= summary[name]["high"] <= 1.0
     assert 0.5 < summary["peak_memory_gb"] < 12
-    assert {"data", "evaluate_before", "train", "export", "evaluate_after"} == set(summary["phases_s"])
-    assert sorted({step for step, _ in metrics(tmp_path)}) == [1, 2]
+    assert {"data", "evaluate_before", "train", "export", "evaluate_after", "report"} == set(summary["phases_s"])
+    assert sorted({step for step, _ in metrics(tmp_path)}) == [i + 1 for i in range(STEPS)]
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
