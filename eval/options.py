@@ -60,7 +60,9 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 def _after(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what becomes of the answers")
-    group.add_argument("--out", type=Path, help="JSONL of the samples; by default named by model, data and settings")
+    group.add_argument(
+        "--out", type=Path, help="NAME.jsonl of the samples; by default named by model, data and settings"
+    )
     group.add_argument("--allow_missing", action="store_true", help="report although samples are missing")
     group.add_argument("--mode", default="strict", choices=MODES, help=f"rules of grading; {_DEFAULT}")
     group.add_argument(
