@@ -39,7 +39,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max_tokens", type=int, default=20480, help=f"response tokens; {_DEFAULT}")
     group.add_argument("--seed", type=int, default=0, help=f"every sample's own seed comes from it; {_DEFAULT}")
     group.add_argument("--system", help="system prompt")
-    group.add_argument("--chat_template_kwargs", type=_json_object, help='JSON, e.g. {"enable_thinking": true}')
+    group.add_argument("--chat_template_kwargs", type=json_object, help='JSON, e.g. {"enable_thinking": true}')
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +97,8 @@ def _positive(text: str) -> int:
     return value
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
+    """An option's value that is a JSON object."""
     try:
         value = json.loads(text)
     except ValueError as error:
