@@ -68,18 +68,23 @@ def evaluate(
     grader: Grader,
     chat_template_kwargs: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Sample, grade, write `out`, its settings and its summary; return the summary."""
+    """Sample, grade, write `out`, its settings and its summary; return the summary.
+
+    `out` is held, and its lines are read, before the engine starts: what is wrong with it costs no sampling.
+    """
     problems, _ = read_problems(data)
-    started = time.monotonic()
-    outputs, version = generate(model, [p.messages for p in problems], sampling, chat_template_kwargs)
-    seconds = time.monotonic() - started
-    lines = grade_lines(lines_of(problems, outputs), grader)
-    settings = describe(str(model), data, problems, sampling, vllm=version, chat_template_kwargs=chat_template_kwargs)
-    summary = summarise(lines, len(problems), sampling.n) | {
-        "settings": settings | {"grader": grader.name},
-        "seconds": round(seconds, 1),
-    }
     with SampleFile(out) as file:
+        started = time.monotonic()
+        outputs, version = generate(model, [p.messages for p in problems], sampling, chat_template_kwargs)
+        seconds = time.monotonic() - started
+        lines = grade_lines(lines_of(problems, outputs), grader)
+        settings = describe(
+            str(model), data, problems, sampling, vllm=version, chat_template_kwargs=chat_template_kwargs
+        )
+        summary = summarise(lines, len(problems), sampling.n) | {
+            "settings": settings | {"grader": grader.name},
+            "seconds": round(seconds, 1),
+        }
         file.rewrite(lines)
         write_json(settings_path(out), settings)
         write_json(summary_path(out), summary)

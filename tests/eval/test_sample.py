@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from eval.records import SampleFile
 from eval.sample import main
 
 
@@ -56,3 +57,24 @@ def test_template_arguments_reach_the_engine_and_the_settings(sample, engine, tm
         (p, s, True) for p in (0, 1) for s in (0, 1)
     ]
     assert summary()["mean"] == 1.0
+
+
+def test_a_second_run_replaces_the_first(sample, read):
+    sample()
+    sample("-n", 1)
+    assert [(line["problem"], line["sample"]) for line in read()] == [(0, 0), (1, 0)]
+
+
+def test_output_that_another_run_holds_costs_no_sampling(sample, engine, tmp_path, capsys):
+    with SampleFile(tmp_path / "out.jsonl"), pytest.raises(SystemExit):
+        sample()
+    assert "out.jsonl is being written by another evaluation" in capsys.readouterr().err
+    assert engine.chats == []
+
+
+def test_damaged_output_costs_no_sampling(sample, engine, tmp_path, capsys):
+    (tmp_path / "out.jsonl").write_text("no sample\n")
+    with pytest.raises(SystemExit):
+        sample()
+    assert "out.jsonl:1: not JSON" in capsys.readouterr().err
+    assert engine.chats == []
