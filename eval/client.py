@@ -1,7 +1,6 @@
 """Asks an OpenAI-compatible server: one connection pool, one timeout, capped retries. Nothing about evaluation."""
 
 import asyncio
-import contextlib
 import json
 import math
 import random
@@ -108,12 +107,23 @@ class ChatClient:
         return (await self._retrying(once))[0]
 
     async def version(self) -> str | None:
-        """vLLM's version, from `/version` beside `/v1`; None when the server does not tell."""
-        root = self.endpoint.base_url.removesuffix("/v1")
-        with contextlib.suppress(Refused, _Failed):
-            content = await self._json("GET", f"{root}/version", timeout_s=_VERSION_TIMEOUT_S)
-            return str(content["version"]) if "version" in content else None
-        return None
+        """vLLM's version, from `/version` beside `/v1`; None when the server does not have it.
+
+        Raises:
+            Unanswered: no attempt brought an answer; the version is one of the settings, so it is not left open.
+        """
+        url = f"{self.endpoint.base_url.removesuffix('/v1')}/version"
+
+        async def once() -> dict[str, Any]:
+            return await self._json("GET", url, timeout_s=_VERSION_TIMEOUT_S)
+
+        try:
+            content, _ = await self._retrying(once)
+        except Refused:
+            return None
+        except Unanswered as error:
+            raise Unanswered(f"{url}: {error}") from error
+        return str(content["version"]) if "version" in content else None
 
     async def ask(self, body: dict[str, Any]) -> Reply:
         """One chat completion.

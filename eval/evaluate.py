@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from eval.client import ChatClient, Reply, Unanswered, ask_all
@@ -128,7 +129,8 @@ def check_problems(file: SampleFile, problems: list[Problem]) -> None:
 def served_name(cards: list[dict[str, Any]], model: str | None) -> tuple[str, str]:
     """Name to ask for, and the model it stands for (its `root`), among the cards of `/v1/models`.
 
-    A model is found under its name, its root (the path it was loaded from) or its last folder's name.
+    A model is found under its name, its root (the path it was loaded from) or its last folder's name. A folder that is
+    here is not taken for one that was loaded from another path, whatever the names.
 
     Raises:
         ValueError: it is not served, or none was named and several are served; says what is served.
@@ -141,9 +143,16 @@ def served_name(cards: list[dict[str, Any]], model: str | None) -> tuple[str, st
         name = next(iter(roots))
         return name, roots[name]
     last = model.rstrip("/").rsplit("/", 1)[-1]
-    for wanted in (model, model.rstrip("/"), last):
-        if wanted in roots:
-            return wanted, roots[wanted]
+    wanted = (model, model.rstrip("/"), last)
+    if Path(model).is_dir():
+        loaded = {name: Path(root).resolve() for name, root in roots.items() if Path(root).is_absolute()}
+        if same := [name for name, path in loaded.items() if path == Path(model).resolve()]:
+            name = next((name for name in wanted if name in same), same[0])
+            return name, roots[name]
+        roots = {name: root for name, root in roots.items() if name not in loaded}
+    for name in wanted:
+        if name in roots:
+            return name, roots[name]
     for name, root in roots.items():
         if root == model or last in (name.rsplit("/", 1)[-1], root.rsplit("/", 1)[-1]):
             return name, root

@@ -39,7 +39,7 @@ def _what(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max_tokens", type=int, default=20480, help=f"response tokens; {_DEFAULT}")
     group.add_argument("--seed", type=int, default=0, help=f"every sample's own seed comes from it; {_DEFAULT}")
     group.add_argument("--system", help="system prompt")
-    group.add_argument("--chat_template_kwargs", type=_json_object, help='JSON, e.g. {"enable_thinking": true}')
+    group.add_argument("--chat_template_kwargs", type=json_object, help='JSON, e.g. {"enable_thinking": true}')
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,9 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 def _after(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what becomes of the answers")
-    group.add_argument("--out", type=Path, help="JSONL of the samples; by default named by model, data and settings")
+    group.add_argument(
+        "--out", type=Path, help="NAME.jsonl of the samples; by default named by model, data and settings"
+    )
     group.add_argument("--allow_missing", action="store_true", help="report although samples are missing")
     group.add_argument("--mode", default="strict", choices=MODES, help=f"rules of grading; {_DEFAULT}")
     group.add_argument(
@@ -95,7 +97,8 @@ def _positive(text: str) -> int:
     return value
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
+    """An option's value that is a JSON object."""
     try:
         value = json.loads(text)
     except ValueError as error:

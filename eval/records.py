@@ -37,13 +37,20 @@ def sample_line(problem: Problem, sample: int, text: str, finish_reason: str | N
 
 
 def settings_path(out: Path) -> Path:
-    """Where the settings of a samples file are."""
-    return out.with_suffix(".settings.json")
+    """Where the settings of a samples file are; a ValueError when its name does not end in `.jsonl`."""
+    return _beside(out, "settings")
 
 
 def summary_path(out: Path) -> Path:
-    """Where the summary of a samples file is."""
-    return out.with_suffix(".summary.json")
+    """Where the summary of a samples file is; a ValueError when its name does not end in `.jsonl`."""
+    return _beside(out, "summary")
+
+
+def _beside(out: Path, what: str) -> Path:
+    """`NAME.what.json` of `NAME.jsonl`. Any other ending could be a part of the name: `Qwen2.5-7B`, `Qwen2.5-32B`."""
+    if out.suffix != ".jsonl":
+        raise ValueError(f"{out}: a samples file is called NAME.jsonl; say {out.name}.jsonl")
+    return out.with_suffix(f".{what}.json")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -112,8 +119,9 @@ class SampleFile:
         """Open or create `path` and read it.
 
         Raises:
-            ValueError: the file is damaged, or another process is writing it.
+            ValueError: the file is damaged, another process is writing it, or its name does not end in `.jsonl`.
         """
+        settings_path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = _locked(path.open("ab"), path)

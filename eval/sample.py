@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.grading import Grader, grade_lines
+from eval.options import json_object
 from eval.problems import Message, Problem, read_problems
 from eval.records import Line, SampleFile, sample_line, settings_path, summary_path, write_json
 from eval.settings import Sampling, describe
@@ -36,7 +37,9 @@ def load_engine(model: str, seed: int, tensor_parallel_size: int = 1, enforce_ea
     )
 
 
-def generate(model: Path, prompts: list[list[Message]], sampling: Sampling) -> tuple[list[Any], str]:
+def generate(
+    model: Path, prompts: list[list[Message]], sampling: Sampling, chat_template_kwargs: dict[str, Any] | None = None
+) -> tuple[list[Any], str]:
     """vLLM's `RequestOutput` for every prompt, in order, and vLLM's version; tqdm shows the progress."""
     if not (model / "config.json").is_file():
         raise ValueError(f"{model} is not a Hugging Face model folder (no config.json): export the checkpoint first")
@@ -44,7 +47,8 @@ def generate(model: Path, prompts: list[list[Message]], sampling: Sampling) -> t
     import vllm
 
     messages: list[Any] = prompts
-    return llm.chat(messages, vllm.SamplingParams(**sampling.as_settings())), vllm.__version__
+    parameters = vllm.SamplingParams(**sampling.as_settings())
+    return llm.chat(messages, parameters, chat_template_kwargs=chat_template_kwargs), vllm.__version__
 
 
 def lines_of(problems: list[Problem], outputs: list[Any]) -> list[Line]:
@@ -56,19 +60,31 @@ def lines_of(problems: list[Problem], outputs: list[Any]) -> list[Line]:
     ]
 
 
-def evaluate(model: Path, data: Path, out: Path, sampling: Sampling, grader: Grader) -> dict[str, Any]:
-    """Sample, grade, write `out`, its settings and its summary; return the summary."""
+def evaluate(
+    model: Path,
+    data: Path,
+    out: Path,
+    sampling: Sampling,
+    grader: Grader,
+    chat_template_kwargs: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Sample, grade, write `out`, its settings and its summary; return the summary.
+
+    `out` is held, and its lines are read, before the engine starts: what is wrong with it costs no sampling.
+    """
     problems, _ = read_problems(data)
-    started = time.monotonic()
-    outputs, version = generate(model, [p.messages for p in problems], sampling)
-    seconds = time.monotonic() - started
-    lines = grade_lines(lines_of(problems, outputs), grader)
-    settings = describe(str(model), data, problems, sampling, vllm=version)
-    summary = summarise(lines, len(problems), sampling.n) | {
-        "settings": settings | {"grader": grader.name},
-        "seconds": round(seconds, 1),
-    }
     with SampleFile(out) as file:
+        started = time.monotonic()
+        outputs, version = generate(model, [p.messages for p in problems], sampling, chat_template_kwargs)
+        seconds = time.monotonic() - started
+        lines = grade_lines(lines_of(problems, outputs), grader)
+        settings = describe(
+            str(model), data, problems, sampling, vllm=version, chat_template_kwargs=chat_template_kwargs
+        )
+        summary = summarise(lines, len(problems), sampling.n) | {
+            "settings": settings | {"grader": grader.name},
+            "seconds": round(seconds, 1),
+        }
         file.rewrite(lines)
         write_json(settings_path(out), settings)
         write_json(summary_path(out), summary)
@@ -86,13 +102,14 @@ def main() -> None:
     parser.add_argument("--top_p", type=float, default=Sampling.top_p)
     parser.add_argument("--max_tokens", type=int, default=Sampling.max_tokens)
     parser.add_argument("--seed", type=int, default=Sampling.seed)
+    parser.add_argument("--chat_template_kwargs", type=json_object, help='JSON, e.g. {"enable_thinking": true}')
     parser.add_argument("--mode", default="strict", choices=MODES)
     parser.add_argument("--answer_format", default="answer", choices=ANSWER_FORMATS)
     args = parser.parse_args()
     try:
         sampling = Sampling(args.n, args.temperature, args.top_p, args.max_tokens, args.seed)
         grader = Grader(args.mode, args.answer_format)
-        summary = evaluate(args.model, args.data, args.out, sampling, grader)
+        summary = evaluate(args.model, args.data, args.out, sampling, grader, args.chat_template_kwargs)
     except ValueError as error:
         parser.exit(2, f"error: {error}\n")
     print(json.dumps(summary))

@@ -4,10 +4,12 @@
 
 The `key=value` words are options of the server (`eval/llm.py`), the flags after them those of `eval/eval_aime24.py`.
 The server gets a free port on loopback and writes to `--server_log`; no process of it is left, whatever happens.
+A key (`api-key=K` or VLLM_API_KEY) reaches server and client alike.
 """
 
 import argparse
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -21,6 +23,7 @@ import httpx
 from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants, tail
 
 _CLIENT = Path(__file__).with_name("eval_aime24.py")
+_API_KEY = ("api-key", "api_key")
 _GRACE_S = 30.0  # for Ray Serve to close its replicas and Ray to end
 
 
@@ -86,9 +89,16 @@ def parse(arguments: list[str] | None = None) -> tuple[argparse.Namespace, list[
     return own, server, client
 
 
-def _evaluate(command: list[str]) -> int:
+def _client_environment(server_words: list[str]) -> dict[str, str]:
+    """Environment of the client: with the first key that the server's words name, which no process list shows there."""
+    values = [value for key, _, value in (word.partition("=") for word in server_words) if key in _API_KEY]
+    keys = values[-1].split() if values else []  # as eval/server_options.py splits a list; of two words the last counts
+    return {**os.environ, **({"VLLM_API_KEY": keys[0]} if keys else {})}
+
+
+def _evaluate(command: list[str], environment: dict[str, str]) -> int:
     """Run the client and return its status; an interruption reaches it once, and it may close its files."""
-    client = subprocess.Popen(command, start_new_session=True)
+    client = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         return client.wait()
     except KeyboardInterrupt:
@@ -114,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         started = time.monotonic()
         with running(server, url, own.server_log, own.ready_timeout):
             print(f"ready after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-            return _evaluate(client)
+            return _evaluate(client, _client_environment(server_words))
     except PhaseFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 
 from eval.metrics import bootstrap_interval
 from eval.report.config import without_secrets
+from eval.report.jsonl import read_jsonl
 from eval.report.responses import Response, read_responses
 from recipe.metrics_log import Steps, read_steps
 from recipe.resolved import flatten
@@ -135,21 +136,6 @@ def _problem_means(path: Path) -> dict[int, float]:
         if "problem" in row and "correct" in row:
             verdicts.setdefault(row["problem"], []).append(float(row["correct"]))
     return {problem: math.fsum(v) / len(v) for problem, v in verdicts.items()}
-
-
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSONL file, without a torn last line; nothing when there is no file."""
-    if not path.is_file():
-        return []
-    lines = path.read_text(errors="replace").splitlines()
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number < len(lines):
-                raise ValueError(f"{path}:{number} is not JSON ({error}); mend or delete that line") from error
-    return [row for row in rows if isinstance(row, dict)]
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Sampled responses to read: from the run's own examples, else from its evaluations and rollout dumps. Pure."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval.report.jsonl import read_jsonl
 from recipe.examples import KINDS, kind_of
 
 _LONGEST = 6000  # characters shown of a text; the middle of a longer one is left out
@@ -111,14 +111,8 @@ def _by_step(folder: Path) -> list[Path]:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Objects of a JSONL file; a line that is none, such as one torn by a kill, is left out."""
-    found = []
-    for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return [row for row in found if isinstance(row, dict)]
+    """Objects of a JSONL file; a run that goes on after a kill writes after the line that it tore."""
+    return read_jsonl(path, skip_damaged=True)
 
 
 def _spread(items: Sequence[Any], count: int) -> list[Any]:

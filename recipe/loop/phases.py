@@ -39,6 +39,8 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
         out = run_dir / "eval" / f"{name}.jsonl"
         limit = ["--max_tokens", config.data.max_response_length, "--answer_format", config.answer_format]
         limit += ["--mode", config.reward.reward_kwargs.mode]
+        if template := config.data.get("apply_chat_template_kwargs"):
+            limit += ["--chat_template_kwargs", json.dumps(OmegaConf.to_container(template, resolve=True))]
         options = [word for key, value in loop["evaluation"].items() for word in (f"--{key}", value)]
         return python("eval.sample", "--model", folder, "--data", config.data.val_files, "--out", out, *limit, *options)
 

@@ -78,6 +78,7 @@ class Stub:
             {"id": "tiny", "root": "/models/tiny"},
         ]
         self.api_key: str | None = None
+        self.version_statuses: list[int] = []  # of the first answers at /version
         self.now = self.peak = 0
 
     def application(self) -> web.Application:
@@ -97,7 +98,8 @@ class Stub:
         return self._refusal(request) or web.json_response({"object": "list", "data": self.cards})
 
     async def _version(self, request: web.Request) -> web.Response:
-        return web.json_response({"version": "0.24.0"})
+        status = self.version_statuses.pop(0) if self.version_statuses else 200
+        return web.json_response({"version": "0.24.0"}, status=status)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         if refusal := self._refusal(request):

@@ -50,20 +50,24 @@ FAULTS = {
 }
 
 
-def ask(server, timeout_s=60.0, pause_s=0.001):
+def with_client(server, call, timeout_s=60.0, pause_s=0.001):
     async def run():
         endpoint = Endpoint(server.url, retries=RETRIES, pause_s=pause_s, timeout_s=timeout_s)
         async with ChatClient(endpoint) as client:
-            return await client.ask(BODY)
+            return await call(client)
 
     return asyncio.run(run())
+
+
+def ask(server, **limits):
+    return with_client(server, lambda client: client.ask(BODY), **limits)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_passes_is_asked_again(serve, fault):
     times, timeout_s = (1, 1.0) if fault == "hang" else (RETRIES, 60.0)
     stub = Stub(fault=lambda request, body, before: FAULTS[fault](request) if before < times else completion("fine"))
-    reply = ask(serve(stub), timeout_s)
+    reply = ask(serve(stub), timeout_s=timeout_s)
     assert (reply.text, reply.attempts) == ("fine", times + 1)
     assert sum(stub.hits.values()) == times + 1
 
@@ -91,6 +95,20 @@ def test_refusal_is_final_and_has_the_servers_words(serve, status):
     with pytest.raises(Refused, match=rf"said {status}: .*because"):
         ask(serve(stub))
     assert sum(stub.hits.values()) == 1
+
+
+@pytest.mark.parametrize(("statuses", "version"), [([503, 500], "0.24.0"), ([429], "0.24.0"), ([404], None)])
+def test_version_is_asked_again_unless_the_server_refuses(serve, statuses, version):
+    stub = Stub()
+    stub.version_statuses = statuses
+    assert with_client(serve(stub), ChatClient.version) == version
+
+
+def test_version_of_a_server_that_fails_is_not_left_open(serve):
+    stub = Stub()
+    stub.version_statuses = [503] * (RETRIES + 1)
+    with pytest.raises(Unanswered, match=r"/version: status 503.*attempt 3 of 3"):
+        with_client(serve(stub), ChatClient.version)
 
 
 def test_server_asks_for_a_pause_and_gets_it(serve):

@@ -94,6 +94,30 @@ def test_model_that_is_not_served_is_refused_with_what_is(serve, evaluate, make_
     assert "--model other is not served; the server serves /models/tiny, tiny" in capsys.readouterr().err
 
 
+@pytest.fixture
+def two_runs(tmp_path, monkeypatch):
+    """Folders A/model, which the returned stub serves as eval/llm.py does, and B/model; a link to the first."""
+    monkeypatch.chdir(tmp_path)
+    for run in "AB":
+        (tmp_path / run / "model").mkdir(parents=True)
+    (tmp_path / "latest").symlink_to(tmp_path / "A" / "model")
+    stub, root = Stub(), str(tmp_path / "A" / "model")
+    stub.cards = [{"id": name, "root": root} for name in (root, "model", "A/model")]
+    return stub
+
+
+def test_a_folder_is_not_taken_for_another_of_the_same_name(two_runs, serve, evaluate, make_parquet, capsys):
+    assert evaluate("--test_file", make_parquet(1), "--base_url", serve(two_runs).url, "--model", "B/model") == 2
+    assert "--model B/model is not served" in capsys.readouterr().err
+    assert not two_runs.bodies
+
+
+@pytest.mark.parametrize(("model", "last"), [("A/model", "A/model"), ("A/../A/model/", "model"), ("latest", "A/model")])
+def test_a_folder_goes_by_any_path_to_it(two_runs, serve, evaluate, make_parquet, model, last):
+    assert evaluate("--test_file", make_parquet(1), "--base_url", serve(two_runs).url, "--model", model) == 0
+    assert two_runs.bodies[0]["model"].endswith(last)
+
+
 def test_no_server_is_said_in_one_line(evaluate, make_parquet, capsys):
     assert evaluate("--test_file", make_parquet(1), "--base_url", "http://127.0.0.1:9/v1", "--retries", 1) == 2
     assert re.search(r"error: .*127\.0\.0\.1.*attempt 2 of 2", capsys.readouterr().err)

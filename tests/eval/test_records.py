@@ -4,7 +4,7 @@ import pytest
 
 from eval.evaluate import regrade
 from eval.grading import NOT_GRADED, Grader, grade_lines
-from eval.records import SampleFile, read_lines
+from eval.records import SampleFile, read_lines, settings_path, summary_path
 
 
 def line(problem, sample, text="Answer: 34", **more):
@@ -50,6 +50,14 @@ def test_damage_is_named_with_its_line(tmp_path, content, message):
         with pytest.raises(ValueError, match=message):
             SampleFile(path)
     assert path.read_bytes() == before
+
+
+def test_two_models_do_not_share_settings_or_summary(tmp_path):
+    for where in (settings_path, summary_path):
+        assert where(tmp_path / "Qwen2.5-7B.jsonl") != where(tmp_path / "Qwen2.5-32B.jsonl")
+    with pytest.raises(ValueError, match=r"say Qwen2\.5-7B\.jsonl"):
+        SampleFile(tmp_path / "Qwen2.5-7B")
+    assert not list(tmp_path.iterdir())
 
 
 def test_second_writer_is_refused(tmp_path):

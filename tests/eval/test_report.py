@@ -17,7 +17,7 @@ from eval.report.health import firings, spans
 from eval.report.page import render, told_apart, write_report
 from eval.report.read import read_evaluations, read_run
 from eval.report.responses import choose, readable
-from tests.eval.runs import HOSTILE, evaluation, make_run
+from tests.eval.runs import HOSTILE, evaluation, example, make_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -267,6 +267,21 @@ def test_rollout_dumps_stand_in_where_no_examples_were_kept(tmp_path):
     (folder / "rollouts" / "1.jsonl").write_text(json.dumps(row) + "\n")
     (response,) = read_run(folder).responses
     assert (response.kind, response.prompt, response.pred) == ("right", "1+1=?", "(not recorded)")
+
+
+def test_separators_of_unicode_do_not_cut_a_line(tmp_path):
+    folder = make_run(tmp_path / "run", steps=1)
+    text = "a\u2028b\u2029c\u0085d\x0be"
+    row = example(1, "right", response=text)
+    dump = json.dumps(row, ensure_ascii=False)
+    torn = dump[:20]
+    (folder / "examples" / "1.jsonl").write_text(f"{dump}\n{torn}\n{dump}\n{torn}", encoding="utf-8")
+    for path in (folder / "eval").glob("*.jsonl"):
+        rows = [json.loads(line) | {"text": text} for line in path.open()]
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    run = read_run(folder)
+    assert [response.response for response in run.responses] == [text] * 2
+    assert run.gain is not None
 
 
 def test_readable_keeps_line_ends_and_shows_control_characters():

@@ -1,7 +1,11 @@
 """The launcher around a server, with a small HTTP server in the place of the real one."""
 
+import json
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import psutil
@@ -80,3 +84,38 @@ def test_words_of_neither_are_refused(word, capsys):
     with pytest.raises(SystemExit):
         parse(["dir", word])
     assert word in capsys.readouterr().err
+
+
+# The launcher's `main` in a process of its own, with the small server and a client that writes down what it was given.
+LAUNCHER = """
+import pathlib, sys
+import eval.served as served
+start, served.free_port = served.running, lambda: {port}
+served.running = lambda command, *more: start([sys.executable, "-c", {server!r}], *more)
+served._CLIENT = pathlib.Path({client!r})
+sys.exit(served.main([{model!r}, *sys.argv[1:]]))
+"""
+CLIENT = "import json, os, sys; print(json.dumps([os.environ.get('VLLM_API_KEY'), sys.argv]))"
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["api-key=K-7"], "K-7"), (["api_key=K-7 K-8"], "K-7"), (["api-key=K-1", "api-key=K=7"], "K=7"), ([], "outer")],
+)
+def test_the_servers_key_reaches_the_client_and_not_by_its_command_line(tmp_path, words, key):
+    port, client = free_port(), tmp_path / "client.py"
+    client.write_text(CLIENT)
+    server = SERVER.format(delay=0.0, port=port)
+    code = LAUNCHER.format(port=port, server=server, client=str(client), model=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, "--server_log", tmp_path / "log", "--n", "1"],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"VLLM_API_KEY": "outer"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    given, arguments = json.loads(done.stdout)
+    assert given == key
+    assert not any("K" in word for word in arguments[1:] if word != str(tmp_path))

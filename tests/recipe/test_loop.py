@@ -38,6 +38,16 @@ def test_phases_of_the_tiny_recipe_in_order(tmp_path):
     assert [b.rsplit("/", 1)[1] for b, _ in different] == ["base_model", "before.jsonl"]
 
 
+def test_evaluations_render_the_chat_template_as_the_rollouts_do(tmp_path):
+    config = compose([f"run_dir={tmp_path}", "+data.apply_chat_template_kwargs.enable_thinking=true"])
+    commands = {p.name: p.command for p in phases(config, [])}
+    for name in ("evaluate_before", "evaluate_after"):
+        at = commands[name].index("--chat_template_kwargs")
+        assert commands[name][at + 1] == '{"enable_thinking": true}'
+    plain = phases(compose([f"run_dir={tmp_path}"]), [])
+    assert not any("--chat_template_kwargs" in p.command for p in plain)
+
+
 def test_model_that_is_there_already_is_not_built(tmp_path):
     config = compose([f"run_dir={tmp_path}", "loop.base_model=null"])
     assert "base_model" not in [p.name for p in phases(config, [])]
