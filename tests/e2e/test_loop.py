@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.e2e.conftest import ROOT, metrics, mine, run_module
 
-
 STEPS = 6  # long enough to be interrupted after the first
 
 
