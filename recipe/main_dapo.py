@@ -31,7 +31,9 @@ def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
     } | tracking_environment(config)
     if config.trainer.device == "cpu":
-        variables |= cpu_environment(config.trainer.n_gpus_per_node)
+        variables |= cpu_environment(
+            config.trainer.n_gpus_per_node, own_cluster=config.ray_kwargs.ray_init.get("address") == "local"
+        )
     return variables
 
 
