@@ -7,7 +7,8 @@ def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
     """Return the variables for `devices` logical GPUs on this machine.
 
     With `own_cluster` Ray runs on this machine for this run only, and everything stays on the loopback device; ranks of
-    a cluster that runs already must find each other over its network. What the user has already set wins, save the variables that select the CPU platform.
+    a cluster that runs already must find each other over its network.
+    What the user has already set wins, save the variables that select the CPU platform.
     """
     threads = max(1, (os.cpu_count() or 1) // max(1, devices))
     defaults = {
