@@ -9,7 +9,7 @@ Hydra's own flags work as well: `--help`, `--cfg job`.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import hydra
@@ -18,6 +18,7 @@ from omegaconf import DictConfig, open_dict
 from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
 from recipe.errors import ConfigError, user_errors
+from recipe.node_watch import JobNodes, ended_by_a_dead_node
 from recipe.preflight import Result, preflight
 from recipe.preflight.storage import trained_already
 from recipe.stamps import Attempt, stamp
@@ -31,7 +32,9 @@ def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
     } | tracking_environment(config)
     if config.trainer.device == "cpu":
-        variables |= cpu_environment(config.trainer.n_gpus_per_node)
+        variables |= cpu_environment(
+            config.trainer.n_gpus_per_node, own_cluster=config.ray_kwargs.ray_init.get("address") == "local"
+        )
     return variables
 
 
@@ -73,7 +76,8 @@ def run(config: DictConfig, attempt: Attempt) -> None:
     auto_set_device(config)
     with _verl_refuses():
         validate_config(config, need_reference_policy(config), need_critic(config))
-    run_ppo(config, DAPOTaskRunner)
+    with ended_by_a_dead_node(JobNodes()) if config.trainer.nnodes > 1 else nullcontext():
+        run_ppo(config, DAPOTaskRunner)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """What `scripts/submit_ray.sh` needs to know: whether a Ray cluster is large enough, and what a job takes along.
 
 python -m recipe.ray_cluster check ADDRESS experiment=... [key=value ...]   ADDRESS of the dashboard: http://host:8265
-python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder and the variables of those names
+python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder, the variables of those names
+                                                           and the commit, which the packaged folder does not know
 """
 
 import fnmatch
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recipe.errors import ConfigError, user_errors
+from reward.provenance import commit
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.
 EXCLUDES = (
@@ -93,7 +95,8 @@ def main() -> None:
     command, first, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
     with user_errors():
         if command == "runtime_env":
-            print(json.dumps(runtime_env(Path(first), {name: os.environ[name] for name in rest if name in os.environ})))
+            named = {name: os.environ[name] for name in rest if name in os.environ}
+            print(json.dumps(runtime_env(Path(first), {**named, "RECIPE_COMMIT": commit()})))
             return
         from recipe.compose import compose
 

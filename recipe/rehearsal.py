@@ -5,10 +5,11 @@
 
 Data, a narrow model of the recipe's own architecture, training with a checkpoint at each step, a resume, the export
 and an evaluation. What was scaled, what a CPU forbids and what is as it will be is printed and written to
-`rehearsal.json`.
+`rehearsal.json`. A second rehearsal of a recipe starts anew in the same folder.
 """
 
 import json
+import shutil
 import signal
 import sys
 import time
@@ -29,6 +30,7 @@ from recipe.resolved import flatten, keys_of
 from reward.provenance import write_text_atomic
 
 CLUSTER = "cluster=rehearsal"
+MARKER = ".rehearsal"  # in a folder that a rehearsal made
 REPLACED = ("data.train_files", "data.val_files", "data.val_max_samples", "actor_rollout_ref.model.path")
 OWN = ("recipe.cluster", "run_dir", "preflight", "loop")  # names, and what is read around the training only
 # Families by the Hub name's beginning, where the model's own configuration is not here; the longest match counts.
@@ -64,6 +66,9 @@ def rehearsal_words(real: list[str], config: DictConfig) -> list[str]:
         "data.val_files": quoted("${run_dir}/data/test.parquet"),
         "data.val_max_samples": -1,
         "actor_rollout_ref.model.path": quoted("${run_dir}/base_model"),
+        "trainer.nnodes": 1,  # these three again as words: a word of the recipe's script beats any file
+        "trainer.n_gpus_per_node": 1,
+        "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
     }
     return [*real, CLUSTER, *(f"{key}={value}" for key, value in values.items())]
 
@@ -143,6 +148,26 @@ def phases(words: list[str], config: DictConfig, kind: str, positions: int) -> l
     ]
 
 
+def fresh(run_dir: Path) -> None:
+    """Make the folder, or empty what an earlier rehearsal left: its checkpoints would count as trained already.
+
+    Raises:
+        ConfigError: the folder holds something, and no rehearsal made it.
+    """
+    run_dir.mkdir(parents=True, exist_ok=True)
+    found, marker = list(run_dir.iterdir()), run_dir / MARKER
+    if found and not marker.is_file():
+        raise ConfigError(
+            "this rehearsal has no place:", [f"{run_dir} was not made by a rehearsal: move it away, or set output_dir"]
+        )
+    marker.touch()
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path != marker:
+            path.unlink()
+
+
 def rehearse(words: list[str], console: Console) -> None:
     """Run every phase; raises PhaseFailed with the end of its log."""
     real = [word for word in words if word != CLUSTER]
@@ -152,7 +177,7 @@ def rehearse(words: list[str], console: Console) -> None:
     found = account(recipe, config)
     kind, positions = architecture(recipe)
     run_dir = Path(config.run_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
+    fresh(run_dir)
     if kind not in ON_CPU:
         console.print(
             f"model       {kind} is not known to run on this CPU stack: the rest is rehearsed on {STAND_IN}",

@@ -5,6 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+
 bash scripts/setup.sh cpu
+unset PYTHON # the one that made the environment
+find_python
 unset PYTHONDONTWRITEBYTECODE # without compiled files each process starts 10 s later
-exec "${DAPO_VENV:-.venv}/bin/python" -m recipe.ablation experiment=ablation_cpu cluster=cpu "$@"
+exec "$PYTHON" -m recipe.ablation experiment=ablation_cpu cluster=cpu "$@"

@@ -11,7 +11,9 @@ TEMPERATURE=${TEMPERATURE:-1.0}
 TOP_P=${TOP_P:-0.7}
 MAX_TOKENS=${MAX_TOKENS:-20480} # response tokens
 TENSOR_PARALLEL_SIZE=${TENSOR_PARALLEL_SIZE:-} # GPUs a replica; empty: all that nvidia-smi lists, or 1
-PYTHON=${PYTHON:-python}
+# shellcheck source=scripts/lib.sh
+. "$root/scripts/lib.sh"
+find_python
 
 [ $# -gt 0 ] || {
     sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
@@ -19,7 +21,6 @@ PYTHON=${PYTHON:-python}
 }
 model=$1
 shift
-[ -x "$root/.venv/bin/python" ] && PATH="$root/.venv/bin:$PATH"
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
 server=("tensor-parallel-size=${TENSOR_PARALLEL_SIZE:-$((gpus > 0 ? gpus : 1))}")
 while [ $# -gt 0 ] && [[ $1 != -* ]]; do

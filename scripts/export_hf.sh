@@ -6,5 +6,7 @@ set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 checkpoint=$(realpath -m "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-[ -x .venv/bin/python ] && PATH=$PWD/.venv/bin:$PATH
-exec "${PYTHON:-python}" -m recipe.export --checkpoint "$checkpoint" --out "$out" "${@:3}"
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+find_python
+exec "$PYTHON" -m recipe.export --checkpoint "$checkpoint" --out "$out" "${@:3}"

@@ -13,10 +13,9 @@ DATA_DIR=$(realpath -m "${DATA_DIR:-$root/data}")        # where scripts/prepare
 OUTPUT_DIR=$(realpath -m "${OUTPUT_DIR:-$root/outputs}") # one folder a run; with several nodes, on shared storage
 NNODES=${NNODES:-}                                       # empty: the recipe's
 N_GPUS_PER_NODE=${N_GPUS_PER_NODE:-}                     # empty: the recipe's
-if [ -z "${PYTHON:-}" ]; then
-    PYTHON=python3
-    [ ! -x "$root/.venv/bin/python" ] || PYTHON=$root/.venv/bin/python
-fi
+# shellcheck source=scripts/lib.sh
+. "$root/scripts/lib.sh"
+find_python
 
 quoted() { printf "%s='%s'" "$1" "${2//\'/\\\'}"; } # key value, as Hydra reads it
 

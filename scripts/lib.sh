@@ -22,6 +22,23 @@ strip_environment() { # lock
         -e "s/ ; (python_full_version < '3\.13'|sys_platform == 'linux') / /" "$1"
 }
 
+# Prints the python of the environment DAPO_VENV (a folder, relative to the repository; .venv when empty); 1: there is none.
+venv_python() {
+    local python=${DAPO_VENV:-.venv}/bin/python
+    [[ $python == /* ]] || python=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/$python
+    [ -x "$python" ] && echo "$python"
+}
+
+# Unless PYTHON is set: set it to that python, its folder first on the PATH, or to python3 where there is no environment.
+find_python() {
+    local found
+    [ -z "${PYTHON:-}" ] || return 0
+    PYTHON=python3
+    if found=$(venv_python); then
+        PYTHON=$found PATH=$(dirname "$found"):$PATH
+    fi
+}
+
 # Set up if needed, then let python, ruff, pytest, ... be those of the environment. Run it in the repository's root.
 use_venv() {
     bash scripts/setup.sh

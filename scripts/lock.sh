@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 # any uv from 0.9.17 on; the one that the lock pins where there is an environment
-UV=${UV:-$([ -x .venv/bin/uv ] && echo .venv/bin/uv || echo uv)}
+UV=${UV:-$([ -x "${DAPO_VENV:-.venv}/bin/uv" ] && echo "${DAPO_VENV:-.venv}/bin/uv" || echo uv)}
 PYTHON_MIN=3.10
 FILES=(requirements.txt requirements-cpu.txt requirements-flash-attn.txt)
 

@@ -11,8 +11,9 @@ DATA_DIR=$(realpath -m "${DATA_DIR:-$root/data}") # where the two files go
 TEMPLATE=${TEMPLATE:-answer}                      # answer, boxed or none; of both files, the reward must read the same
 TRAIN_INPUT=${TRAIN_INPUT:+$(realpath -m "$TRAIN_INPUT")} # empty: from the Hub
 TEST_INPUT=${TEST_INPUT:+$(realpath -m "$TEST_INPUT")}    # empty: from the Hub
-PYTHON=${PYTHON:-python}
-[ -x "$root/.venv/bin/python" ] && PATH="$root/.venv/bin:$PATH"
+# shellcheck source=scripts/lib.sh
+. "$root/scripts/lib.sh"
+find_python
 cd "$root"
 
 "$PYTHON" -m data_prep.prepare aime_2024 --out "$DATA_DIR" --template "$TEMPLATE" ${TEST_INPUT:+--input "$TEST_INPUT"}

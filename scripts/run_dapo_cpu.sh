@@ -5,5 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash scripts/setup.sh cpu
-export PYTHON="${DAPO_VENV:-.venv}/bin/python"
+unset PYTHON # the one that made the environment; launch.sh takes the environment's
 exec bash scripts/launch.sh recipe.loop experiment=tiny technique=dapo cluster=cpu "$@"

@@ -9,19 +9,21 @@ set -euo pipefail
 repository=$(realpath "$(dirname "$0")/..")
 export RAY_ADDRESS=${RAY_ADDRESS:-http://127.0.0.1:8265}
 export DATA_DIR=${DATA_DIR:-$repository/data} OUTPUT_DIR=${OUTPUT_DIR:-$repository/outputs}
-export PYTHON=${PYTHON:-$repository/.venv/bin/python} # python3 if the nodes have their own
 [ $# -gt 0 ] || { echo "usage: submit_ray.sh SCRIPT [key=value ...]" >&2 && exit 2; }
 script=$(realpath --relative-to="$repository" "$1")
 shift
 cd "$repository"
 
-here=$PYTHON
-[ -x "$repository/.venv/bin/python" ] && here=$repository/.venv/bin/python
-mapfile -t words < <(bash "$script" "$@" --overrides)
+# shellcheck source=scripts/lib.sh
+. scripts/lib.sh
+here=$(venv_python) || here=${PYTHON:-python3}
+export PYTHON=${PYTHON:-$here} # of the nodes; python3 if they have their own
+listed=$(bash "$script" "$@" --overrides) # by itself: a substitution inside mapfile would lose its status
+mapfile -t words <<<"$listed"
 "$here" -m recipe.ray_cluster check "$RAY_ADDRESS" "${words[@]}"
 
 names=(DATA_DIR OUTPUT_DIR PYTHON MODEL_PATH NNODES N_GPUS_PER_NODE HF_HOME HF_HUB_OFFLINE)
 mapfile -t tuning < <(compgen -e | grep -E '^(NCCL|GLOO|VLLM|TORCH)_')
 read -ra more <<<"${FORWARD:-}"
 environment=$("$here" -m recipe.ray_cluster runtime_env "$repository" "${names[@]}" "${tuning[@]}" "${more[@]}")
-exec "$(dirname "$here")/ray" job submit --runtime-env-json "$environment" -- bash "$script" "$@"
+exec "$(dirname "$(command -v "$here")")/ray" job submit --runtime-env-json "$environment" -- bash "$script" "$@"

@@ -1,6 +1,6 @@
 """Runs the ladder: every rung with every seed, a table, a report. The same command goes on where it stopped.
 
-    python -m recipe.ablation --out outputs/ablation --seeds 1 2 3 [--rungs naive_grpo dapo] [key=value ...]
+    python -m recipe.ablation --out outputs/ablation --seeds 1 2 3 [--rungs naive_grpo dapo] [-- key=value ...]
 
 Words are Hydra overrides of all runs. `--out` gets a folder a run, `table.md` and `table.json` (anew after each run),
 and `report/`.
@@ -20,13 +20,13 @@ from rich.console import Console
 
 from recipe.ablation.ladder import PAPER, Rung, base_folder, plan
 from recipe.ablation.table import markdown, rows
-from recipe.checkpoints import write_text_atomic
 from recipe.compose import known_keys
 from recipe.errors import user_errors
 from recipe.loop.__main__ import load, run_phases
 from recipe.loop.phases import phases, quoted
 from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants
 from recipe.loop.summary import summarise
+from reward.provenance import write_text_atomic
 
 PREPARATION = ("data", "base_model", "evaluate_before")
 TRAINING = ("train", "export", "evaluate_after")
@@ -93,7 +93,11 @@ def report(out: Path, rungs: list[Rung]) -> None:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m recipe.ablation", description="Run the paper's ladder.")
+    parser = argparse.ArgumentParser(
+        prog="python -m recipe.ablation",
+        usage="%(prog)s [--out OUT] [--seeds SEED ...] [--rungs TECHNIQUE ...] [-- key=value ...]",
+        description="Run the paper's ladder.",
+    )
     parser.add_argument("--out", type=Path, default=Path("outputs/ablation"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rungs", nargs="+", default=list(PAPER), metavar="TECHNIQUE", help=", ".join(PAPER))

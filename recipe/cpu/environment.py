@@ -3,9 +3,11 @@
 import os
 
 
-def cpu_environment(devices: int) -> dict[str, str]:
+def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
     """Return the variables for `devices` logical GPUs on this machine.
 
+    With `own_cluster` Ray runs on this machine for this run only, and everything stays on the loopback device; ranks of
+    a cluster that runs already must find each other over its network.
     What the user has already set wins, save the variables that select the CPU platform.
     """
     threads = max(1, (os.cpu_count() or 1) // max(1, devices))
@@ -16,9 +18,10 @@ def cpu_environment(devices: int) -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # lets one-rank engines keep their worker (the engine has its process)
         "TORCHDYNAMO_DISABLE": "1",  # vLLM compiles a few sampling helpers at every start: 23 s for nothing to gain
-        "GLOO_SOCKET_IFNAME": "lo",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray's word for: my own cluster's address is 127.0.0.1
     }
+    if own_cluster:
+        defaults["GLOO_SOCKET_IFNAME"] = "lo"
+        defaults["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray's word for: my own cluster's address is 127.0.0.1
     return {key: os.environ.get(key, value) for key, value in defaults.items()} | {
         "VERL_PLATFORM": "cpu",
         "VERL_USE_EXTERNAL_MODULES": "recipe.cpu.plugin",

@@ -15,6 +15,9 @@ from tests.e2e.conftest import ROOT, metrics
 RAY = str(Path(sys.executable).with_name("ray"))
 PORT, DASHBOARD, AGENT = 6413, 8313, 52413  # each raylet's agent has a port of its own; 52365 is other clusters'
 LOGICAL = ("--num-cpus=32", "--num-gpus=1", "--object-store-memory=268435456", "--node-ip-address=127.0.0.1")
+# Both nodes are this machine at 127.0.0.1; submit_ray.sh hands GLOO_* on by itself.
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+LOOPBACK["FORWARD"] = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 class Cluster:
@@ -93,6 +96,7 @@ def submit(base, output, *more):
             "RAY_ADDRESS": f"http://127.0.0.1:{DASHBOARD}",
             "OUTPUT_DIR": str(output),
             "PYTHON": sys.executable,
+            **LOOPBACK,
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,13 +2,28 @@
 
 import json
 import math
+import sys
 
 import pytest
 
-from recipe.ablation.__main__ import rung_words, write_table
+from recipe.ablation.__main__ import arguments, rung_words, write_table
 from recipe.ablation.ladder import PAPER, plan
 from recipe.ablation.table import estimate, markdown, rows
 from recipe.compose import CONFIG_DIR, compose
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--out o --seeds 1 2 3 --rungs naive_grpo dapo -- seed=1 a.b=2",  # as the module documents it
+        "seed=1 --out o --seeds 1 2 3 --rungs naive_grpo dapo -- a.b=2",  # as scripts/ablation_cpu.sh has it
+    ],
+)
+def test_documented_command_lines_are_understood(monkeypatch, line):
+    monkeypatch.setattr(sys, "argv", ["recipe.ablation", *line.split()])
+    found = arguments()
+    assert (str(found.out), found.seeds, found.rungs) == ("o", [1, 2, 3], ["naive_grpo", "dapo"])
+    assert found.words == ["seed=1", "a.b=2"]
 
 
 def test_every_rung_is_a_technique_in_the_paper_s_order():

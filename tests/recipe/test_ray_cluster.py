@@ -1,9 +1,13 @@
 """What is checked before a job is submitted, and what the job takes along."""
 
+import json
+import sys
+
 import pytest
 
 from recipe.errors import ConfigError
-from recipe.ray_cluster import missing, runtime_env
+from recipe.ray_cluster import main, missing, runtime_env
+from reward.provenance import commit
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,13 @@ def test_a_job_takes_the_code_and_what_is_named(tmp_path):
     assert found["working_dir"] == str(tmp_path)
     assert found["env_vars"] == {"DATA_DIR": "/d"}
     assert {".git", "data", "outputs", "checkpoints"} <= set(found["excludes"])
+
+
+def test_a_job_knows_the_commit_that_its_folder_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", "/d")
+    monkeypatch.setattr(sys, "argv", ["ray_cluster", "runtime_env", str(tmp_path), "DATA_DIR", "NOT_SET"])
+    main()
+    assert json.loads(capsys.readouterr().out)["env_vars"] == {"DATA_DIR": "/d", "RECIPE_COMMIT": commit()}
 
 
 def test_a_large_file_is_named_before_the_upload(tmp_path):

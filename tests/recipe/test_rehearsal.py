@@ -4,9 +4,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from recipe.errors import ConfigError
-from recipe.rehearsal import account, architecture, phases, rehearsal_words
+from recipe.preflight import check_recipe
+from recipe.rehearsal import account, architecture, fresh, phases, rehearsal_words
 from recipe.rehearsal_scale import scaled
-from tests.recipe.recipes import composed, flat, words
+from tests.recipe.recipes import NAMES, composed, flat, words
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 SAMPLER = "trainer.v1.sampler.sampler_kwargs"
@@ -49,6 +50,36 @@ def test_nothing_else_changes():
     assert account(recipe, config)["unexpected"] == {}
     for key in ("optim.lr", "clip_ratio_high", "loss_agg_mode", "fsdp_config.param_offload"):
         assert OmegaConf.select(config, f"{ACTOR}.{key}") == flat(*words(name))[f"{ACTOR}.{key}"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_can_be_rehearsed(name):
+    recipe = composed(*words(name))
+    config = composed(*rehearsal_words(list(words(name)), recipe))
+    assert check_recipe(config) == []
+    assert (config.trainer.nnodes, config.trainer.n_gpus_per_node) == (1, 1)
+    size = f"{ACTOR}.fsdp_config.fsdp_size"
+    if OmegaConf.select(recipe, size) != -1:
+        assert size in account(recipe, config)["forbidden"]
+
+
+def test_a_second_rehearsal_starts_anew(tmp_path):
+    run_dir, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    fresh(run_dir)
+    (run_dir / "checkpoints/global_step_3").mkdir(parents=True)
+    (run_dir / "rehearsal.json").touch()
+    (elsewhere / "kept").mkdir(parents=True)
+    (run_dir / "link").symlink_to(elsewhere)
+    fresh(run_dir)
+    assert [path.name for path in run_dir.iterdir()] == [".rehearsal"]
+    assert (elsewhere / "kept").is_dir()
+
+
+def test_a_folder_that_no_rehearsal_made_is_left_alone(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    with pytest.raises(ConfigError, match="was not made by a rehearsal"):
+        fresh(tmp_path)
+    assert (tmp_path / "checkpoints").is_dir()
 
 
 def test_every_phase_works_on_what_the_one_before_wrote():

@@ -10,7 +10,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STAND_INS = {
     "scontrol": 'printf "n1\\nn2\\n"',
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
-    "hostname": "echo 10.0.0.1 10.0.0.2",
+    # Debian names the host 127.0.1.1 in /etc/hosts
+    "hostname": '[ "$1" = -I ] && echo 10.0.0.1 10.0.0.2 || echo 127.0.1.1',
     # the second node joins only when it is asked to; a started one stays until it is ended
     "ray": """[ "$1" = status ] || trap 'echo ended >>"$RECORD"; kill $!; exit 0' TERM
 echo "$@" >>"$RECORD"

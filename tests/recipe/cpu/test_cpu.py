@@ -9,6 +9,9 @@ from recipe.compose import with_cluster
 from recipe.cpu import detect
 from recipe.cpu.environment import cpu_environment
 from recipe.cpu.patches import _replace
+from recipe.main_dapo import environment
+from recipe.stamps import Attempt
+from tests.recipe.recipes import composed
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,11 +41,22 @@ def test_cluster_follows_the_machine_unless_named(monkeypatch):
 
 def test_devices_share_the_cores_and_the_user_wins(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert cpu_environment(2)["OMP_NUM_THREADS"] == "4"
+    assert cpu_environment(2, own_cluster=True)["OMP_NUM_THREADS"] == "4"
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("VERL_PLATFORM", "nvidia")
-    assert cpu_environment(2)["OMP_NUM_THREADS"] == "3"
-    assert cpu_environment(2)["VERL_PLATFORM"] == "cpu"
+    assert cpu_environment(2, own_cluster=True)["OMP_NUM_THREADS"] == "3"
+    assert cpu_environment(2, own_cluster=True)["VERL_PLATFORM"] == "cpu"
+
+
+@pytest.mark.parametrize(("cluster", "loopback"), [("cpu", True), ("rehearsal", True), ("cpu_multi_node", False)])
+def test_only_a_cluster_of_its_own_stays_on_the_loopback_device(tmp_path, monkeypatch, cluster, loopback):
+    names = {"GLOO_SOCKET_IFNAME", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"}
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    found = environment(composed("experiment=tiny", f"cluster={cluster}"), Attempt(0, tmp_path))
+    assert names & set(found) == (names if loopback else set())
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth1")
+    assert environment(composed("experiment=tiny", "cluster=cpu"), Attempt(0, tmp_path))["GLOO_SOCKET_IFNAME"] == "eth1"
 
 
 def test_patch_whose_target_has_moved_fails_loudly(monkeypatch):

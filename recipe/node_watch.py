@@ -1,0 +1,90 @@
+"""Ends a training on several nodes when one of them dies: by itself it would wait for samples that never come."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+POLL_S = 5.0
+_WAKE = signal.SIGUSR1  # SIGINT may be ignored, as below nohup
+
+
+class NodeLost(RuntimeError):
+    """A node that held workers of this training is dead."""
+
+
+def nodes_of_job(groups: Mapping[str, Mapping[str, Any]], job: str) -> set[str]:
+    """Ids of the nodes that a job's placement groups lie on.
+
+    Args:
+        groups: what `ray.util.placement_group_table()` returns; the id of a group ends in that of its job.
+        job: hexadecimal id of the job.
+    """
+    mine = (group for name, group in groups.items() if name.endswith(job))
+    return {node for group in mine for node in group["bundles_to_node_id"].values()}
+
+
+def dead(nodes: Iterable[Mapping[str, Any]], used: set[str]) -> list[str]:
+    """Those of `ray.nodes()` that are used and not alive, named for people."""
+    return [
+        f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node.get('DeathReasonMessage') or 'dead'})"
+        for node in nodes
+        if node["NodeID"] in used and not node["Alive"]
+    ]
+
+
+class JobNodes:
+    """Called again and again in a driver: the dead ones of all nodes that its job has used."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()  # a group that has lost its node forgets it
+
+    def __call__(self) -> list[str]:
+        """Names of dead nodes; none before Ray has started, or while it does not answer."""
+        import ray
+        from ray.util import placement_group_table
+
+        if not ray.is_initialized():
+            return []
+        try:
+            self._used |= nodes_of_job(placement_group_table(), ray.get_runtime_context().get_job_id())
+            return dead(ray.nodes(), self._used)
+        except Exception:  # Ray has many; a cluster without its head ends the driver by itself
+            return []
+
+
+@contextmanager
+def ended_by_a_dead_node(look: Callable[[], list[str]], poll_s: float = POLL_S) -> Iterator[None]:
+    """Interrupt the block, which must run in the main thread, once `look` names a dead node.
+
+    Raises:
+        NodeLost: it did, whatever the block itself raised by then.
+    """
+    found: list[str] = []
+    over, main = threading.Event(), threading.main_thread().ident
+
+    def watch() -> None:
+        while not over.wait(poll_s):
+            if names := look():
+                found.extend(names)
+                if not over.is_set():
+                    signal.pthread_kill(main, _WAKE)  # type: ignore[arg-type]
+                return
+
+    thread = threading.Thread(target=watch, name="node-watch", daemon=True)
+    before = signal.signal(_WAKE, signal.default_int_handler)
+    thread.start()
+    try:
+        yield
+    except BaseException as error:
+        if found:
+            raise NodeLost(
+                f"a node of this training died: {', '.join(found)}. The same command resumes from the last checkpoint "
+                "once the cluster has its nodes again (ray status)"
+            ) from error
+        raise
+    finally:
+        over.set()
+        thread.join(poll_s)
+        signal.signal(_WAKE, before)

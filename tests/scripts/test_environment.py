@@ -1,0 +1,77 @@
+"""Which Python the scripts run: PYTHON, else that of the environment DAPO_VENV, else what the PATH has."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RUNS = {
+    "launch.sh": ["recipe.main_dapo"],
+    "eval_aime24.sh": ["model"],
+    "prepare_data.sh": [],
+    "export_hf.sh": ["checkpoints", "out"],
+    "submit_ray.sh": ["scripts/launch.sh", "recipe.main_dapo", "seed=3"],
+}
+STAND_IN = '#!/bin/sh\necho "$0 $*" >>"$RECORD"\n'
+
+
+@pytest.fixture
+def root(tmp_path):
+    """The scripts in a folder without an environment."""
+    shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
+    return tmp_path
+
+
+def stand_in(path):
+    """An executable that writes down how it was called."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(STAND_IN)
+    path.chmod(0o755)
+    return str(path)
+
+
+def run(root, script, *arguments, **environment):
+    """Run a script; returns the process and what the stand-ins were asked."""
+    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "DAPO_VENV")}
+    done = subprocess.run(
+        ["bash", f"scripts/{script}", *arguments],
+        cwd=root,
+        env={**clean, "RECORD": str(root / "record"), **environment},
+        capture_output=True,
+        text=True,
+    )
+    record = root / "record"
+    return done, record.read_text().splitlines() if record.exists() else []
+
+
+@pytest.mark.parametrize("script", RUNS)
+@pytest.mark.parametrize("folder", [".venv", "other", "/absolute"])
+def test_every_script_runs_the_environment_that_dapo_venv_names(root, script, folder):
+    chosen = str(root / "absolute") if folder == "/absolute" else folder
+    for name in (".venv", chosen):
+        python, ray = stand_in(root / name / "bin/python"), stand_in(root / name / "bin/ray")
+    done, asked = run(root, script, *RUNS[script], **({} if folder == ".venv" else {"DAPO_VENV": chosen}))
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in asked} <= {python, ray}
+    assert asked[0].startswith(python)
+
+
+@pytest.mark.parametrize("script", sorted(RUNS))
+def test_without_an_environment_it_is_what_python_names(root, script):
+    python, ray = stand_in(root / "bin/python3.11"), stand_in(root / "bin/ray")
+    path = f"{root / 'bin'}:{os.environ['PATH']}"
+    done, asked = run(root, script, *RUNS[script], PYTHON="python3.11", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[0] for line in asked} <= {python, ray}
+
+
+def test_a_launch_script_that_fails_submits_nothing(root):
+    stand_in(root / ".venv/bin/python")
+    stand_in(root / ".venv/bin/ray")
+    done, asked = run(root, "submit_ray.sh", "scripts/launch.sh", "recipe.main_dapo", "--no-such-option")
+    assert done.returncode == 2
+    assert "--no-such-option" in done.stderr
+    assert asked == []
