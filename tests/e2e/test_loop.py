@@ -31,13 +31,19 @@ def arguments(base, run_dir, steps):
     ]
 
 
+def is_loopback(address):
+    """Whether an address, such as ::ffff:127.0.0.1, is of this machine alone."""
+    parsed = ipaddress.ip_address(address)
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
 def open_to_the_network(processes):
     """Addresses beyond loopback at which one of these processes listens, with its name."""
     found = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             for socket in process.net_connections(kind="inet"):
-                if socket.status == psutil.CONN_LISTEN and not ipaddress.ip_address(socket.laddr.ip).is_loopback:
+                if socket.status == psutil.CONN_LISTEN and not is_loopback(socket.laddr.ip):
                     found.append((process.name(), socket.laddr.ip, socket.laddr.port))
     return found
 

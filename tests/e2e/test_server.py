@@ -41,7 +41,7 @@ def served(log, *words):
     with running(command, url, log, 500):
         ours = family(command)
         yield url, ours
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90  # Ray's agents look for their raylet now and then
     while alive(ours) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert alive(ours) == []
@@ -189,7 +189,13 @@ def without_key():
     return {key: value for key, value in os.environ.items() if key != "VLLM_API_KEY"}
 
 
+def serving(model):
+    """Processes whose command line names the model."""
+    return {p.pid for p in psutil.process_iter(["cmdline"]) if str(model) in " ".join(p.info["cmdline"] or [])}
+
+
 def test_one_script_serves_evaluates_and_stops(base, model, tmp_path):
+    before = serving(model)
     out = tmp_path / "samples.jsonl"
     flags = ["--n", "2", "--max_tokens", "64", "--out", str(out)]
     done = subprocess.run(
@@ -205,8 +211,7 @@ def test_one_script_serves_evaluates_and_stops(base, model, tmp_path):
     assert {(line["problem"], line["sample"]) for line in lines} == {(p, s) for p in range(32) for s in range(2)}
     assert 0.1 < sum(line["correct"] for line in lines) / len(lines) < 0.9
     assert "@2" in done.stdout
-    left = [p for p in psutil.process_iter(["cmdline"]) if str(model) in " ".join(p.info["cmdline"] or [])]
-    assert left == []
+    assert serving(model) <= before
 
 
 def test_a_server_that_is_told_to_end_while_it_starts_leaves_nothing(model, tmp_path):
