@@ -50,8 +50,3 @@ def _connect_here_only(self: socket.socket, address) -> None:
     if self.family in (socket.AF_INET, socket.AF_INET6) and not str(address[0]).startswith(LOOPBACK):
         raise OSError(f"a fast test must not reach the network: connection to {address}. Mark it e2e, or use a stub.")
     super(socket.socket, self).connect(address)
-
-
-def pytest_xdist_auto_num_workers(config):
-    """The fast tests on every core; the tests of the real stack, which wants them all, one at a time."""
-    return 0 if "e2e" in config.option.markexpr.replace("not e2e", "") else None
