@@ -1,6 +1,7 @@
 """What all tests share: no network for the fast ones, room for the slow ones, data that is not in here."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -14,6 +15,9 @@ os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     VLLM_NO_USAGE_STATS="1",
 )
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job; tests interrupt what they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 E2E_TIMEOUT_S = 900

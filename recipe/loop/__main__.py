@@ -76,7 +76,8 @@ def main() -> None:
     overrides, console = sys.argv[1:], Console(soft_wrap=True)
     adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
     try:
         with user_errors(known_keys):
             config = load(overrides)
