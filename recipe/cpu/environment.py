@@ -21,6 +21,7 @@ def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
     }
     if own_cluster:
         defaults["GLOO_SOCKET_IFNAME"] = "lo"
+        defaults["VLLM_HOST_IP"] = "127.0.0.1"  # an engine that is its own worker would meet itself on the network
         defaults["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray's word for: my own cluster's address is 127.0.0.1
     return {key: os.environ.get(key, value) for key, value in defaults.items()} | {
         "VERL_PLATFORM": "cpu",
