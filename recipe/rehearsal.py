@@ -10,7 +10,6 @@ and an evaluation. What was scaled, what a CPU forbids and what is as it will be
 
 import json
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -21,9 +20,10 @@ from rich.console import Console
 
 from recipe.compose import CONFIG_DIR, compose
 from recipe.diff import differences
-from recipe.errors import USER_ERRORS, ConfigError, fail
+from recipe.errors import ConfigError
 from recipe.loop.phases import Phase, quoted
-from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants, run_phase
+from recipe.loop.processes import run_phase
+from recipe.loop.supervised import supervised
 from recipe.preflight.model_facts import model_folder
 from recipe.rehearsal_scale import SCALED, scaled
 from recipe.resolved import flatten, keys_of
@@ -204,19 +204,8 @@ def rehearse(words: list[str], console: Console) -> None:
 
 def main() -> None:
     """Command line."""
-    adopt_orphans()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
-        signal.signal(number, signal.default_int_handler)
-    try:
+    with supervised("The same command starts anew."):
         rehearse(sys.argv[1:], Console(soft_wrap=True))
-    except USER_ERRORS as error:
-        fail(error)
-    except PhaseFailed as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing is left running")
-    finally:
-        end_descendants()
 
 
 if __name__ == "__main__":

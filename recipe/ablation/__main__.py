@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import asdict
@@ -20,12 +19,10 @@ from rich.console import Console
 
 from recipe.ablation.ladder import PAPER, Rung, base_folder, plan
 from recipe.ablation.table import markdown, rows
-from recipe.compose import known_keys
-from recipe.errors import user_errors
 from recipe.loop.__main__ import load, run_phases
 from recipe.loop.phases import phases, quoted
-from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants
 from recipe.loop.summary import summarise
+from recipe.loop.supervised import supervised
 from reward.provenance import write_text_atomic
 
 PREPARATION = ("data", "base_model", "evaluate_before")
@@ -121,20 +118,8 @@ def run(args: argparse.Namespace, console: Console) -> None:
 def main() -> None:
     """Command line."""
     args, console = arguments(), Console(soft_wrap=True)
-    adopt_orphans()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        with user_errors(known_keys):
-            run(args, console)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except PhaseFailed as error:
-        sys.exit(f"error: {error}\nThe same command goes on from here.")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing is left running. The same command goes on from here.")
-    finally:
-        end_descendants()
+    with supervised():
+        run(args, console)
 
 
 if __name__ == "__main__":

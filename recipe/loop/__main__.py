@@ -5,7 +5,6 @@
 The arguments are Hydra overrides of the training. What happens around the training is the recipe's own `loop` section.
 """
 
-import signal
 import sys
 import time
 from pathlib import Path
@@ -13,12 +12,13 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from recipe.compose import compose, known_keys
-from recipe.errors import ConfigError, user_errors
+from recipe.compose import compose
+from recipe.errors import ConfigError
 from recipe.loop.phases import Phase, Record, phases, report_page
-from recipe.loop.processes import MemoryMeter, PhaseFailed, adopt_orphans, end_descendants, run_phase
+from recipe.loop.processes import MemoryMeter, run_phase
 from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
+from recipe.loop.supervised import supervised
 from recipe.main_dapo import settle_paths
 from recipe.preflight import check_changed_settings, check_loop, check_machine, check_model, check_recipe
 
@@ -74,24 +74,11 @@ def load(overrides: list[str]) -> DictConfig:
 def main() -> None:
     """Command line."""
     overrides, console = sys.argv[1:], Console(soft_wrap=True)
-    adopt_orphans()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: end every process in order
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, signal.default_int_handler)
-    try:
-        with user_errors(known_keys):
-            config = load(overrides)
+    with supervised():
+        config = load(overrides)
         run_dir = Path(config.run_dir)
         console.print(f"run folder {run_dir}", highlight=False)
         summary = run_all(config, overrides, console)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except PhaseFailed as error:
-        sys.exit(f"error: {error}\nThe same command goes on from here.")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing is left running. The same command goes on from here.")
-    finally:
-        end_descendants()
     report(summary, run_dir, console)
 
 

@@ -133,10 +133,10 @@ def test_two_logical_devices_and_truncated_answers_out_of_the_loss(base, tmp_pat
 
 def test_prompt_that_never_ends_is_given_up_and_a_partial_batch_trains(base, tmp_path):
     """One prompt keeps the real engine busy until the step is over, and delivers then (tests/e2e/stuck_loop.py)."""
-    registry = tmp_path / "agent_loops.yaml"
-    registry.write_text("- name: stuck_once\n  _target_: tests.e2e.stuck_loop.StuckOnce\n")
+    loops = tmp_path / "agent_loops.yaml"
+    loops.write_text("- name: stuck_once\n  _target_: tests.e2e.stuck_loop.StuckOnce\n")
     changed = [
-        f"actor_rollout_ref.rollout.agent.agent_loop_config_path={registry}",
+        f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
         "actor_rollout_ref.rollout.agent.default_agent_loop=stuck_once",
         "actor_rollout_ref.rollout.n=2",
         "data.train_batch_size=16",
