@@ -164,6 +164,8 @@ def test_prompt_that_never_ends_is_given_up_and_a_partial_batch_trains(base, tmp
         assert sorted(keys) == sorted(f"{uid}_{i}_0" for uid in trained for i in range(2))
         steps += -(-len(trained) // 8)
         assert data["training/gradient_step"] == steps
-        assert data["response_length/min"] > 1
+        lengths = [length for g in groups if g["trained"] for length in g["lengths"]]
+        assert data["response_length/min"] == min(lengths)
+        assert data["response_length/mean"] == pytest.approx(sum(lengths) / len(lengths))
     assert [step for step, _ in metrics(tmp_path)] == [1, 2, 3]
     assert all(g["uid"] != stuck for step in (2, 3) for g in trace(tmp_path, step))
