@@ -114,8 +114,7 @@ class Display:
         if self._status is not None:
             self._status.update(f"{self._label}  {time.monotonic() - self._started:.0f} s")
 
-    def end(self) -> float:
-        """Stop the spinner; return the seconds of the phase."""
+    def end(self) -> None:
+        """Stop the spinner."""
         if self._status is not None:
             self._status.stop()
-        return time.monotonic() - self._started

@@ -8,8 +8,8 @@ from recipe.checkpoints import write_state
 from recipe.preflight import check_changed_settings
 from recipe.preflight.storage import resumable, trained_already
 from recipe.run_identity import changes, data_identity, identity, model_digest, resume_problems
+from tests.recipe.inputs import write_data, write_model
 from tests.recipe.test_checkpoints import make
-from tests.recipe.test_preflight import write_data, write_model
 from tests.recipe.variants import variant
 
 

@@ -10,7 +10,7 @@ import yaml
 from recipe import stamps
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG, new_attempt, stamp
 from reward import provenance
-from tests.recipe.test_preflight import write_data
+from tests.recipe.inputs import write_data
 from tests.recipe.variants import variant
 
 

@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 
 from recipe.checkpoints import latest_complete, read_state
 from recipe.trainer import DAPOTrainer
+from tests.recipe.inputs import write_data, write_model
 from tests.recipe.test_checkpoints import write_shards
-from tests.recipe.test_preflight import write_data, write_model
 from tests.recipe.variants import variant
 
 

@@ -10,6 +10,10 @@ from tests.recipe.recipes import composed
 
 _GROUPS = ("experiment=", "technique=", "cluster=")
 
+ACTOR, ROLLOUT, SAMPLER = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "trainer.v1.sampler.sampler_kwargs"
+BUFFER = "reward.reward_kwargs.overlong_buffer_cfg"
+BIG = ["experiment=qwen2.5_32b", "cluster=multi_node"]
+
 
 @functools.cache
 def _base(*words: str) -> bytes:
