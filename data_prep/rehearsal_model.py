@@ -54,7 +54,6 @@ def main() -> None:
     parser.add_argument("--tokenizer", help="folder or cached Hub name of the real one; default: one token a byte")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer) if args.tokenizer else build_tokenizer()
     model = AutoModelForCausalLM.from_config(narrow_config(args.architecture, args.positions, tokenizer))

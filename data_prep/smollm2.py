@@ -9,11 +9,10 @@ transformers reads from it names `<|im_start|>` as its end of text; the right on
 
 import argparse
 import importlib.util
-import json
-import shutil
 from pathlib import Path
 
 from data_prep.errors import DataError
+from data_prep.model_folder import check_replaceable, write_model
 
 EOS, PAD = "<|im_end|>", "<|endoftext|>"
 MARK = "gguf.json"  # written beside the weights: this folder is ours to replace
@@ -47,13 +46,7 @@ def convert(source: Path, out: Path) -> None:
     for config in (model.config, model.generation_config):
         config.eos_token_id = tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    (partial / MARK).write_text(json.dumps({"source": source.name}) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    partial.rename(out)
+    write_model(model, tokenizer, out, MARK, {"source": source.name})
 
 
 def main() -> None:
@@ -61,10 +54,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write SmolLM2-135M-Instruct as a Hugging Face folder.")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    if args.out.exists() and not (args.out / MARK).is_file():
-        parser.error(f"--out={args.out} exists and was not made by this command; nothing is overwritten: name another")
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     try:
+        check_replaceable(args.out, MARK)
         convert(gguf_file(), args.out)
     except DataError as error:
         parser.exit(2, f"error: {error}\n")

@@ -11,10 +11,8 @@ which manner to use and when to stop, and it must not unlearn to add on the way.
 """
 
 import argparse
-import json
 import math
 import random
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,14 +22,17 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from data_prep.errors import DataError
+from data_prep.model_folder import check_replaceable, write_model
+from data_prep.sft import Example, batches, update
 from data_prep.sources.arithmetic import problems
 
+MARK = "warm_start.json"  # the settings, beside the weights
 PAD, EOS, USER, ASSISTANT = "<|endoftext|>", "<|im_end|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-IGNORED = -100  # label of tokens that carry no loss
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def answer(a: int, b: int, manners: tuple[float, ...], rng: random.Random) -> st
 
 def examples(
     settings: WarmStart, manners: tuple[float, ...], tokenizer: PreTrainedTokenizerFast, rng: random.Random
-) -> Iterator[tuple[list[int], list[int]]]:
+) -> Iterator[Example]:
     """Yield (prompt ids, response ids) without end, from problems of the train side alone: never a held-out one."""
     pairs = problems(settings.seed, settings.problems, settings.max_value, min_value=settings.min_value)
     head, tail = around_the_problem(tokenizer)
@@ -131,21 +132,6 @@ def around_the_problem(tokenizer: PreTrainedTokenizerFast) -> tuple[str, str]:
     return head, tail
 
 
-def batches(
-    stream: Iterator[tuple[list[int], list[int]]], size: int, pad: int, rng: random.Random
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield `(input_ids, labels)` of shape (size, length), right-padded; answers of like length share a batch."""
-    while True:
-        pool = sorted((next(stream) for _ in range(size * 8)), key=lambda e: len(e[0]) + len(e[1]))
-        chunks = [pool[i : i + size] for i in range(0, len(pool), size)]
-        rng.shuffle(chunks)
-        for chunk in chunks:
-            length = max(len(p) + len(r) for p, r in chunk)
-            ids = [p + r + [pad] * (length - len(p) - len(r)) for p, r in chunk]
-            labels = [[IGNORED] * len(p) + r + [IGNORED] * (length - len(p) - len(r)) for p, r in chunk]
-            yield torch.tensor(ids), torch.tensor(labels)
-
-
 def warm_start(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, settings: WarmStart) -> None:
     """Train `model` in place: the careful stage, then the manners stage."""
     rng = random.Random(settings.seed)
@@ -160,35 +146,19 @@ def warm_start(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, sett
         for step in progress:
             for group in optimizer.param_groups:
                 group["lr"] = peak * min(1.0, (step + 1) / 30) * (0.05 + 0.95 * _cosine(step / steps))
-            progress.set_postfix(loss=f"{_update(model, optimizer, *next(stream), tokenizer.pad_token_id):.3f}")
+            progress.set_postfix(
+                loss=f"{update(model, optimizer, *next(stream), tokenizer.pad_token_id):.3f}", refresh=False
+            )
 
 
 def _cosine(progress: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-def _update(
-    model: Qwen2ForCausalLM, optimizer: torch.optim.Optimizer, ids: torch.Tensor, labels: torch.Tensor, pad: int
-) -> float:
-    """One update; returns the loss in nats a response token."""
-    loss = model(input_ids=ids, attention_mask=(ids != pad).long(), labels=labels).loss
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    optimizer.zero_grad()
-    return loss.item()
-
-
 def save(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path, settings: WarmStart) -> None:
     """Write a Hugging Face folder at `out`, replacing it in one step once it is complete."""
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
     model.generation_config.update(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    (partial / "warm_start.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
-    shutil.rmtree(out, ignore_errors=True)
-    partial.rename(out)
+    write_model(model, tokenizer, out, MARK, asdict(settings))
 
 
 def main() -> None:
@@ -201,9 +171,10 @@ def main() -> None:
     parser.add_argument("--careful_steps", type=int, default=WarmStart.careful_steps, help="updates of the first stage")
     parser.add_argument("--max_response_tokens", type=int, default=WarmStart.max_response_tokens)
     args = parser.parse_args()
-    if args.out.exists() and not (args.out / "warm_start.json").is_file():
-        parser.error(f"--out={args.out} exists and was not made by this command; nothing is overwritten: name another")
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        check_replaceable(args.out, MARK)
+    except DataError as error:
+        parser.error(str(error))
     settings = WarmStart(**{name: value for name, value in vars(args).items() if name != "out"})
     torch.manual_seed(settings.seed)
     tokenizer = build_tokenizer()

@@ -52,7 +52,7 @@ async def evaluate(options: argparse.Namespace) -> int:
             out = options.out or _default_out(settings, options.test_file)
             _say(f"{name} ({root}) at {client.endpoint.base_url}, vLLM {settings['vllm']}; samples go to {out}")
             with SampleFile(out) as file:
-                _prepare(file, settings, problems, grader(options))
+                _prepare(file, settings, problems, grader(options), options.replace)
                 run = Evaluation(name, problems, sampling, grader(options), **asked_with)
                 await _ask(run, client, file)
                 regrade(file, grader(options))
@@ -76,14 +76,17 @@ async def _ask(run: Evaluation, client: ChatClient, file: SampleFile) -> None:
         progress.close()
 
 
-def _prepare(file: SampleFile, settings: dict[str, Any], problems: list[Problem], grader: Grader) -> None:
+def _prepare(
+    file: SampleFile, settings: dict[str, Any], problems: list[Problem], grader: Grader, replace: bool
+) -> None:
     """See that new samples belong to those that are there, and store the settings."""
     old = read_settings(file.path)
     if file.lines and (changed := differences(old, settings, SAME_FILE)):
-        raise ValueError(
-            f"{file.path} holds samples of other settings (there and now: {'; '.join(changed)}); give those again, or "
-            "another --out"
-        )
+        others = f"{file.path} holds samples of other settings (there and now: {'; '.join(changed)})"
+        if not replace:
+            raise ValueError(f"{others}; give those again, another --out, or --replace to delete them")
+        _say(f"{others}; they are deleted")
+        file.rewrite([])
     check_problems(file, problems)
     summary_path(file.path).unlink(missing_ok=True)
     write_json(settings_path(file.path), settings)

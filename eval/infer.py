@@ -6,14 +6,16 @@ Prints question, truth and output. Runs on CPU too, with a small model.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 if not __package__:  # run as a file: the repository's packages are above it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.templates import render
-from eval.sample import load_engine
+from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu
 
 QUESTIONS = (
     ("Find the number of positive divisors of $2024^2$ that are multiples of $2024$.", "16"),
@@ -23,6 +25,20 @@ QUESTIONS = (
         "15",
     ),
 )
+
+
+def load_engine(model: str, seed: int, tensor_parallel_size: int) -> Any:
+    """vLLM's `LLM` on GPUs, or on CPU cores where this vLLM was built for them."""
+    on_cpu: dict[str, Any] = {}
+    if built_for_cpu():
+        for key, value in CPU_ENVIRONMENT.items():
+            os.environ.setdefault(key, value)
+        on_cpu = {"enforce_eager": True} | (
+            {"distributed_executor_backend": "uni"} if tensor_parallel_size == 1 else {}
+        )
+    import vllm
+
+    return vllm.LLM(model, seed=seed, tensor_parallel_size=tensor_parallel_size, dtype="auto", **on_cpu)
 
 
 def main(arguments: list[str] | None = None) -> None:

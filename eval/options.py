@@ -63,6 +63,7 @@ def _after(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--out", type=Path, help="NAME.jsonl of the samples; by default named by model, data and settings"
     )
+    group.add_argument("--replace", action="store_true", help="delete samples of other settings instead of refusing")
     group.add_argument("--allow_missing", action="store_true", help="report although samples are missing")
     group.add_argument("--mode", default="strict", choices=MODES, help=f"rules of grading; {_DEFAULT}")
     group.add_argument(

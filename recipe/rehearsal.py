@@ -21,7 +21,7 @@ from rich.console import Console
 from recipe.compose import CONFIG_DIR, compose
 from recipe.diff import differences
 from recipe.errors import ConfigError
-from recipe.loop.phases import Phase, quoted
+from recipe.loop.phases import Phase, evaluation_words, quoted
 from recipe.loop.processes import run_phase
 from recipe.loop.supervised import supervised
 from recipe.preflight.model_facts import model_folder
@@ -113,15 +113,6 @@ def phases(words: list[str], config: DictConfig, kind: str, positions: int) -> l
         "--test_rows=8",
     ]
     checkpoints = Path(config.trainer.default_local_dir)
-    evaluate = [
-        "eval.sample",
-        "--model",
-        exported,
-        "--data",
-        data / "test.parquet",
-        "--out",
-        run_dir / "eval/after.jsonl",
-    ]
     return [
         Phase("data", python("data_prep.prepare", *source), data / "train.parquet", "additions"),
         Phase(
@@ -141,9 +132,9 @@ def phases(words: list[str], config: DictConfig, kind: str, positions: int) -> l
         Phase("export", python("recipe.export", "--checkpoint", checkpoints, "--out", exported), exported, "merged"),
         Phase(
             "evaluate",
-            python(*evaluate, "--n=2", f"--max_tokens={config.data.max_response_length}"),
+            python(*evaluation_words(config, exported, "after"), "--n=2"),
             exported,
-            "sampled",
+            "served and sampled",
         ),
     ]
 

@@ -21,6 +21,7 @@ from recipe.resolved import flatten
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
 
 _FIRST, _LAST = "before", "after"
+_ORDER = {"base": 0, _FIRST: 1, _LAST: 3}  # base: the model before a warm start
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,9 @@ def read_run(folder: Path) -> Run:
 
 
 def read_evaluations(folder: Path) -> list[Evaluation]:
-    """All `NAME.summary.json` of a folder: `before` first, `after` last, the others between by time."""
+    """All `NAME.summary.json` of a folder: `base` and `before` first, `after` last, the others between by time."""
     paths = sorted(folder.glob("*.summary.json"), key=lambda p: p.stat().st_mtime)
-    order = {_FIRST: 0, _LAST: 2}
-    paths.sort(key=lambda p: order.get(_stem(p), 1))
+    paths.sort(key=lambda p: _ORDER.get(_stem(p), 2))
     found = [(_stem(path), _read_json(path)) for path in paths]
     keys = ("mean", "low", "high", "problems", "samples")
     return [

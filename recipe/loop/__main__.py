@@ -84,8 +84,9 @@ def main() -> None:
 
 def report(summary: dict, run_dir: Path, console: Console) -> None:
     """Print the summary's figures and where everything is."""
-    for name in ("accuracy_before", "accuracy_after"):
-        a = summary[name]
+    for name in ("accuracy_base", "accuracy_before", "accuracy_after"):
+        if (a := summary.get(name)) is None:
+            continue
         console.print(
             f"{name}  {a['mean']:.3f}  [{a['low']:.3f}, {a['high']:.3f}]  {a['problems']} problems x {a['samples']}",
             markup=False,

@@ -24,7 +24,10 @@ class Phase:
 
 
 def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
-    """The phases of a run: data, base_model, evaluate_before, train, export, evaluate_after, report."""
+    """The phases of a run, in order; those around a warm start only where the recipe has one.
+
+    data, base_model, evaluate_base, warm_start, evaluate_before, train, export, evaluate_after, report.
+    """
     run_dir = Path(config.run_dir)
     loop: Any = OmegaConf.to_container(config.loop, resolve=True)
     model = Path(config.actor_rollout_ref.model.path)
@@ -36,20 +39,18 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
         return [sys.executable, "-m", *(str(a) for a in arguments)]
 
     def evaluate(folder: Path, name: str) -> list[str]:
-        out = run_dir / "eval" / f"{name}.jsonl"
-        limit = ["--max_tokens", config.data.max_response_length, "--answer_format", config.answer_format]
-        limit += ["--mode", config.reward.reward_kwargs.mode]
-        if template := config.data.get("apply_chat_template_kwargs"):
-            limit += ["--chat_template_kwargs", json.dumps(OmegaConf.to_container(template, resolve=True))]
-        options = [word for key, value in loop["evaluation"].items() for word in (f"--{key}", value)]
-        return python("eval.sample", "--model", folder, "--data", config.data.val_files, "--out", out, *limit, *options)
+        return python(*evaluation_words(config, folder, name), *_flags(loop["evaluation"]))
 
     train = python("recipe.main_dapo", *overrides, f"run_dir={quoted(str(run_dir))}")
-    made = (
-        []
-        if loop["base_model"] is None
-        else [Phase("base_model", python(*loop["base_model"]), model / "config.json", "building and warm-starting")]
-    )
+    made = []
+    start = model if loop["warm_start"] is None else Path(loop["pretrained"])
+    if loop["base_model"] is not None:
+        made.append(Phase("base_model", python(*loop["base_model"]), start / "config.json", "building the model"))
+    if loop["warm_start"] is not None:
+        made += [
+            Phase("evaluate_base", evaluate(start, "base"), run_dir / "eval/base.summary.json", "as it comes"),
+            Phase("warm_start", python(*loop["warm_start"]), model / "config.json", "supervised, on training problems"),
+        ]
     return [
         Phase("data", python(*loop["data"]), Path(config.data.train_files), "preparing problems"),
         *made,
@@ -74,6 +75,28 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
         ),
         Phase("report", python("eval.report", run_dir, "--out", run_dir / "report"), report_page(run_dir), "drawing"),
     ]
+
+
+def evaluation_words(config: DictConfig, model: Path, name: str) -> list[str]:
+    """Arguments of `python -m` that serve a model and evaluate it on the held-out data, into `eval/{name}.jsonl`."""
+    run_dir = Path(config.run_dir)
+    flags = {
+        "server_log": run_dir / "logs" / f"server_{name}.log",
+        "test_file": config.data.val_files,
+        "out": run_dir / "eval" / f"{name}.jsonl",
+        "max_tokens": config.data.max_response_length,
+        "answer_format": config.answer_format,
+        "mode": config.reward.reward_kwargs.mode,
+    }
+    if template := config.data.get("apply_chat_template_kwargs"):
+        flags["chat_template_kwargs"] = json.dumps(OmegaConf.to_container(template, resolve=True))
+    length = config.actor_rollout_ref.rollout.max_model_len
+    server = [] if length is None else [f"max-model-len={length}"]
+    return ["eval.served", str(model), *server, "--replace", *_flags(flags)]
+
+
+def _flags(values: dict[str, Any]) -> list[str]:
+    return [word for key, value in values.items() for word in (f"--{key}", str(value))]
 
 
 def report_page(run_dir: Path) -> Path:

@@ -22,7 +22,9 @@ def accuracy(path: Path) -> dict[str, Any]:
 def summarise(config: DictConfig, record: Record, run_dir: Path) -> dict[str, Any]:
     """Collect, write `summary.json` and return it."""
     seconds = {name: round(entry["seconds"], 1) for name, entry in record.data["phases"].items()}
+    base = run_dir / "eval/base.summary.json"  # only where a warm start came between
     summary = {
+        **({"accuracy_base": accuracy(base)} if config.loop.warm_start is not None else {}),
         "accuracy_before": accuracy(run_dir / "eval/before.summary.json"),
         "accuracy_after": accuracy(run_dir / "eval/after.summary.json"),
         "phases_s": seconds,

@@ -146,6 +146,8 @@ def check_loop(config: DictConfig) -> list[str]:
                 f"loop.{key} is not set: experiment={config.recipe.experiment} is no loop of its own; prepare data and "
                 "evaluate by hand and train with python -m recipe.main_dapo, or set it"
             )
+    if config.loop.warm_start is not None and config.loop.pretrained is None:
+        problems.append("loop.warm_start is set, but not loop.pretrained, the folder of the model that it starts from")
     return problems
 
 

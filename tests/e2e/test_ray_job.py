@@ -109,19 +109,36 @@ def ended(job, timeout=600):
     return job.returncode, output
 
 
-def test_job_on_two_nodes_runs_to_the_end_and_its_rerun_resumes(base, cluster, tmp_path):
-    run_dir = tmp_path / "job"
-    for steps in (1, 2):
-        status, output = ended(submit(base, tmp_path, f"trainer.total_training_steps={steps}"))
-        assert status == 0, output[-4000:]
-    assert [step for step, _ in metrics(run_dir)] == [1, 2]
-    for rank in (0, 1):
-        assert (run_dir / f"checkpoints/global_step_2/actor/model_world_size_2_rank_{rank}.pt").is_file()
+def wait_for_checkpoint(run_dir, job, timeout=600):
+    """Until the first step is saved and logged; fails with the job's output when it ends before."""
+    tracker, deadline = run_dir / "checkpoints" / "latest_checkpointed_iteration.txt", time.monotonic() + timeout
+    while not (tracker.is_file() and metrics(run_dir)):
+        assert job.poll() is None, ended(job)[1][-4000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    return int(tracker.read_text())
 
+
+def test_job_on_two_nodes_that_loses_one_says_so_and_its_rerun_resumes(base, cluster, tmp_path):
+    run_dir = tmp_path / "job"
+    job = submit(base, tmp_path, "trainer.total_training_steps=50")
+    wait_for_checkpoint(run_dir, job)
     cluster.second.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 120  # Ray marks a node dead after it has missed its heartbeats
-    status, output = ended(submit(base, tmp_path, "trainer.total_training_steps=2"))
-    while status != 2 and time.monotonic() < deadline:
-        status, output = ended(submit(base, tmp_path, "trainer.total_training_steps=2"))
+    status, output = ended(job)
+    assert status != 0
+    assert "a node of this training died: " in output
+    assert "The same command resumes from the last checkpoint" in output
+    last = int((run_dir / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
+
+    status, output = ended(submit(base, tmp_path, f"trainer.total_training_steps={last + 1}"))
     assert status == 2
     assert "the cluster has 1 node(s)" in output
+
+    cluster.add_node()
+    status, output = ended(submit(base, tmp_path, f"trainer.total_training_steps={last + 1}"))
+    assert status == 0, output[-4000:]
+    steps = [step for step, _ in metrics(run_dir)]
+    assert steps[-1] == last + 1
+    assert len(set(steps)) == len(steps)
+    for rank in (0, 1):
+        assert (run_dir / f"checkpoints/global_step_{last + 1}/actor/model_world_size_2_rank_{rank}.pt").is_file()

@@ -43,6 +43,18 @@ def test_other_settings_do_not_join_the_file(serve, evaluate, read, make_parquet
     assert read() == before
 
 
+def test_other_settings_replace_the_file_on_request_only(serve, evaluate, read, make_parquet):
+    server, file = serve(), make_parquet(2)
+    same = ["--test_file", file, "--base_url", server.url, "--replace"]
+    assert evaluate(*same, "--n", 2) == 0
+    before = read()
+    assert evaluate(*same, "--n", 2) == 0
+    assert read() == before  # nothing is asked again
+    assert evaluate(*same, "--top_p", 0.9) == 0
+    assert keys(read()) == [(0, 0), (1, 0)]
+    assert server.stub.bodies[-1]["top_p"] == 0.9
+
+
 def test_model_exported_again_is_another_model(serve, evaluate, make_parquet, tmp_path, capsys):
     model = tmp_path / "model"
     model.mkdir()

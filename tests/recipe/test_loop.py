@@ -36,7 +36,7 @@ def test_phases_of_the_tiny_recipe_in_order(tmp_path):
     assert found["export"].command[-4:-2] == ["--checkpoint", f"{tmp_path}/checkpoints/global_step_7"]
     before, after = found["evaluate_before"].command, found["evaluate_after"].command
     different = [(b, a) for b, a in zip(before, after, strict=True) if b != a]
-    assert [b.rsplit("/", 1)[1] for b, _ in different] == ["base_model", "before.jsonl"]
+    assert [b.rsplit("/", 1)[1] for b, _ in different] == ["base_model", "server_before.log", "before.jsonl"]
 
 
 def test_evaluations_render_the_chat_template_as_the_rollouts_do(tmp_path):
@@ -47,6 +47,21 @@ def test_evaluations_render_the_chat_template_as_the_rollouts_do(tmp_path):
         assert commands[name][at + 1] == '{"enable_thinking": true}'
     plain = phases(compose([f"run_dir={tmp_path}"]), [])
     assert not any("--chat_template_kwargs" in p.command for p in plain)
+
+
+def test_warm_start_is_a_stage_of_its_own(tmp_path):
+    config = compose(["experiment=smollm2_135m", f"run_dir={tmp_path}"])
+    found = {p.name: p for p in phases(config, [])}
+    assert list(found)[:5] == ["data", "base_model", "evaluate_base", "warm_start", "evaluate_before"]
+    assert found["base_model"].output.parent == tmp_path / "pretrained"
+    assert found["warm_start"].output.parent == tmp_path / "base_model"
+    assert str(tmp_path / "pretrained") in found["evaluate_base"].command
+    assert str(tmp_path / "base_model") in found["evaluate_before"].command
+
+
+def test_warm_start_of_no_model_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"loop\.pretrained"):
+        load([f"run_dir={tmp_path}", "loop.warm_start=[data_prep.warm_start]"])
 
 
 def test_model_that_is_there_already_is_not_built(tmp_path):
