@@ -7,6 +7,7 @@ the library has no setting for; tests/e2e/test_server.py looks at the sockets.
 import os
 
 LOOPBACK = "127.0.0.1"
+_LAST_WORD = "RAY_gcs_rpc_server_reconnect_timeout_s"  # Ray's agents outlive their node by this, a minute by default
 STORE = "DAPO_EVAL_STORE"  # environment variable: folder where the ranks of one engine meet
 
 
@@ -19,6 +20,7 @@ def start_ray_on_loopback() -> None:
 
     os.environ[ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"  # for its processes
     ray_constants.ENABLE_RAY_CLUSTER = False  # for this one, which has read the variable
+    os.environ.setdefault(_LAST_WORD, "2")
 
 
 def bind_replica_to_loopback() -> None:
