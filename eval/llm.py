@@ -26,8 +26,9 @@ from ray.serve import Application
 from ray.serve.context import _get_global_client
 
 from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
-from eval.server_options import ServerOptions, is_loopback, read_options, replicas_on
+from eval.server_options import ServerOptions, read_options, replicas_on
 from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu, vllm_version
+from recipe.loopback import is_loopback
 
 VLLM = "0.24"  # whose app this file was written for
 _NAMESPACE = "serve"

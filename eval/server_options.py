@@ -5,13 +5,13 @@ No Ray and no vLLM here; the parser comes as an argument.
 
 import argparse
 import difflib
-import ipaddress
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eval.loopback import LOOPBACK
+from recipe.loopback import is_loopback
 
 NUM_REPLICAS = "num-replicas"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -111,14 +111,6 @@ def model_and_names(model: str) -> tuple[str, list[str]]:
     if "://" not in model and (model.count("/") > 1 or model.startswith(("/", ".", "~"))):
         raise ValueError(f"model={model} does not exist (looked for {path}), and it is no name of the Hub")
     return model, [model]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a listener at `host` is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def replicas_on(gpus_of_nodes: Sequence[float], each: int) -> int:

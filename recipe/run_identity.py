@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from data_prep.card import card_path, sha256_of
+from recipe.resolved import flatten
 
 # Sections (every leaf of them) and single keys that decide what is learned.
 LOAD_BEARING = (
@@ -75,7 +76,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
 def loop_commands(config: DictConfig) -> dict[str, str]:
     """What `recipe.loop` makes data and base model with, `run_dir` left out, so that a folder may be moved."""
     commands = {}
-    for key in ("data", "base_model"):
+    for key in ("data", "base_model", "warm_start"):
         value: Any = OmegaConf.to_container(config.loop, resolve=True)[key]  # type: ignore[call-overload, index]
         if isinstance(value, list):
             commands[f"loop.{key}"] = " ".join(map(str, value)).replace(str(config.run_dir), "RUN_DIR")
@@ -89,15 +90,8 @@ def load_bearing(config: DictConfig) -> dict[str, Any]:
         value = OmegaConf.select(config, key)
         if isinstance(value, (DictConfig, ListConfig)):
             value = OmegaConf.to_container(value, resolve=True)
-        found |= flat(value, key)
-    return {key: value for key, value in found.items() if value is not None and not key.endswith(FREE)}
-
-
-def flat(value: Any, prefix: str) -> dict[str, Any]:
-    """Return the leaves of nested mappings under dotted keys; a list is a leaf."""
-    if not isinstance(value, Mapping):
-        return {prefix: value}
-    return {k: v for name, entry in value.items() for k, v in flat(entry, f"{prefix}.{name}").items()}
+        found |= flatten(value, f"{key}.")
+    return {key: value for key, value in found.items() if value not in (None, {}) and not key.endswith(FREE)}
 
 
 def file_list(value: Any) -> list[str]:

@@ -5,10 +5,11 @@ Each function replaces one symbol and raises if that symbol is not what it was w
 
 import importlib
 import inspect
-import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any
+
+from recipe.loopback import is_loopback
 
 
 def _replace(module_name: str, name: str, parameters: list[str], make: Callable[[Any], Any]) -> None:
@@ -47,7 +48,7 @@ def local_store() -> None:
 
     def make(original):
         def _create_c10d_store(hostname, port, rank, world_size, timeout, use_libuv=True):
-            if rank != 0 or not _is_loopback(hostname):
+            if rank != 0 or not is_loopback(hostname):
                 return original(hostname, port, rank, world_size, timeout, use_libuv)
             from torch.distributed import TCPStore
 
@@ -67,13 +68,6 @@ def local_store() -> None:
 
     parameters = ["hostname", "port", "rank", "world_size", "timeout", "use_libuv"]
     _replace("torch.distributed.rendezvous", "_create_c10d_store", parameters, make)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def keep_linear_weights() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 
 from recipe.checkpoints import world_size
+from recipe.preflight.values import nearest_divisor
 
 
 def mini_batch(config: DictConfig) -> Iterator[str]:
@@ -14,7 +15,7 @@ def mini_batch(config: DictConfig) -> Iterator[str]:
     if mini > batch or batch % mini:
         yield (
             f"actor_rollout_ref.actor.ppo_mini_batch_size={mini} must divide data.train_batch_size={batch} (both count "
-            f"prompts, not samples); nearest: {_nearest_divisor(batch, mini)}"
+            f"prompts, not samples); nearest: {nearest_divisor(batch, mini)}"
         )
 
 
@@ -59,7 +60,3 @@ def micro_batches(config: DictConfig) -> Iterator[str]:
                 f"{key}={tokens} times ulysses_sequence_parallel_size={ulysses} must hold the longest sequence, "
                 f"max_prompt_length + max_response_length = {longest} tokens; use at least {-(-longest // ulysses)}"
             )
-
-
-def _nearest_divisor(batch: int, mini: int) -> int:
-    return min((d for d in range(1, batch + 1) if batch % d == 0), key=lambda d: abs(d - mini))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from recipe.checkpoints import world_size
+from recipe.preflight.values import nearest_divisor
 
 
 def sizes_divide_devices(config: DictConfig) -> Iterator[str]:
@@ -21,13 +22,13 @@ def sizes_divide_devices(config: DictConfig) -> Iterator[str]:
         if devices % size:
             yield (
                 f"{key}={size} does not divide nnodes * n_gpus_per_node = {config.trainer.nnodes} * {per_node} "
-                f"devices; nearest: {_nearest(devices, size)}"
+                f"devices; nearest: {nearest_divisor(devices, size)}"
             )
     tp = rollout.tensor_model_parallel_size
     if tp <= per_node and per_node % tp:
         yield (
             f"actor_rollout_ref.rollout.tensor_model_parallel_size={tp} does not divide trainer.n_gpus_per_node="
-            f"{per_node}: a rollout replica would straddle nodes; nearest: {_nearest(per_node, tp)}"
+            f"{per_node}: a rollout replica would straddle nodes; nearest: {nearest_divisor(per_node, tp)}"
         )
 
 
@@ -65,7 +66,3 @@ def cluster(config: DictConfig) -> Iterator[str]:
                     f"ray_kwargs.ray_init.{key}={ray[key]} with address={address}: Ray refuses resources when it joins "
                     f"a cluster; set ray_kwargs.ray_init.{key}=null and give them to `ray start`"
                 )
-
-
-def _nearest(total: int, size: int) -> int:
-    return min((d for d in range(1, total + 1) if total % d == 0), key=lambda d: abs(d - size))

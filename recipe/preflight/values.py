@@ -40,5 +40,10 @@ def whole_numbers(config: DictConfig) -> Iterator[str]:
         yield f"seed={config.seed} must be a whole number"
 
 
+def nearest_divisor(total: int, wanted: int) -> int:
+    """The divisor of `total` that is nearest to what somebody wanted."""
+    return min((d for d in range(1, total + 1) if total % d == 0), key=lambda d: abs(d - wanted))
+
+
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

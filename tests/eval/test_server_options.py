@@ -4,7 +4,8 @@ import argparse
 
 import pytest
 
-from eval.server_options import is_loopback, model_and_names, read_options, replicas_on
+from eval.server_options import model_and_names, read_options, replicas_on
+from recipe.loopback import is_loopback
 
 
 @pytest.fixture(autouse=True)
