@@ -27,6 +27,7 @@ def data(tmp_path):
 @pytest.fixture
 def model(tmp_path):
     torch.manual_seed(1)
+    torch.set_num_threads(1)  # so small a model only waits for other threads
     tokenizer = build_tokenizer()
     folder = tmp_path / "model"
     build_model(tokenizer).save_pretrained(folder)
@@ -64,9 +65,9 @@ def response_loss(folder, prompt, response):
 
 def test_the_answer_line_becomes_likely(run, model):
     text = ("<|user|>3+1=?<|im_end|><|assistant|>", "Answer: 4<|im_end|>")
-    out = run("--steps", 20, "--batch_size", 6, "--learning_rate", 3e-3)
+    out = run("--steps", 12, "--batch_size", 6, "--learning_rate", 5e-3)
     assert response_loss(out, *text) < 0.5 * response_loss(model, *text)
-    assert json.loads((out / "warm_start.json").read_text())["steps"] == 20
+    assert json.loads((out / "warm_start.json").read_text())["steps"] == 12
 
 
 def test_a_foreign_folder_is_left_alone(run, tmp_path, capsys):
