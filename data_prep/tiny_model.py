@@ -50,7 +50,7 @@ class WarmStart:
     min_value: int = 10
     max_value: int = 99
     problems: int = 5000
-    manners: tuple[float, float, float, float] = (0.5, 0.2, 0.15, 0.15)
+    manners: tuple[float, float, float, float] = (0.4, 0.25, 0.175, 0.175)
     careful_steps: int = 320
     manners_steps: int = 120
     batch_size: int = 64

@@ -128,7 +128,7 @@ def test_two_devices_give_up_a_prompt_that_never_ends_and_leave_truncated_answer
         "trainer.n_gpus_per_node=2",
         "trainer.total_training_steps=3",
         "trainer.save_freq=3",
-        # The base model never ends about one answer in seven.
+        # The base model never ends about one answer in six.
         "overlong_filtering.enable=true",
         "reward.reward_kwargs.overlong_buffer_cfg.enable=false",
         "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean",
