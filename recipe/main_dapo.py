@@ -2,7 +2,8 @@
 
     python -m recipe.main_dapo experiment=tiny technique=dapo cluster=cpu [key=value ...]
 
-Exit code 2 and one line a problem for what a user can mend; a failure of the training itself keeps its traceback.
+Exit code 2 and one line a problem for what a user can mend; a failure of the training itself keeps its traceback, and
+its last line says where the same command goes on.
 Hydra's own flags work as well: `--help`, `--cfg job`.
 """
 
@@ -17,6 +18,7 @@ from omegaconf import DictConfig, open_dict
 
 from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
+from recipe.endings import explained_ending
 from recipe.errors import ConfigError, user_errors
 from recipe.node_watch import JobNodes, ended_by_a_dead_node
 from recipe.preflight import Result, preflight
@@ -111,7 +113,8 @@ def train(config: DictConfig) -> None:
     if done is not None and not config.trainer.val_only:
         print(f"{done} holds all {config.trainer.total_training_steps} steps: nothing left to train", flush=True)
         return
-    run(config, stamp(config, Path(config.run_dir), result.plan))
+    with explained_ending(config):
+        run(config, stamp(config, Path(config.run_dir), result.plan))
 
 
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")

@@ -14,7 +14,7 @@ from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from recipe import validation_metrics
-from recipe.checkpoints import read_state, resume_folder, rotate, set_aside, world_size, write_state
+from recipe.checkpoints import CARRIED_FILE, read_state, resume_folder, rotate, set_aside, world_size, write_state
 from recipe.examples import ExampleLog
 from recipe.health import RULES, HealthSettings, Monitor
 from recipe.metrics_log import read_steps
@@ -24,7 +24,6 @@ from reward.selftest import selftest
 logger = logging.getLogger(__name__)
 
 TRAINER_MODE = "dapo"
-CARRIED_FILE = "carried_groups.pt"
 
 
 class _StepSkipped(Exception):
