@@ -41,7 +41,7 @@ def explained_ending(config: DictConfig) -> Iterator[None]:
         said = described(error)
     else:
         return
-    _end_ray()
+    end_ray()
     sys.exit(f"error: {said}{full_disk(Path(config.trainer.default_local_dir))}. {goes_on(config)}")
 
 
@@ -69,7 +69,7 @@ def goes_on(config: DictConfig) -> str:
     return f"The same command goes on from {folder}." if folder else "The same command starts anew: nothing is saved."
 
 
-def _end_ray() -> None:
+def end_ray() -> None:
     """Let Ray end its processes now: it would still print what they say after our line."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():

@@ -132,7 +132,7 @@ class Campaign:
 
     @contextlib.contextmanager
     def _fault(self, fault: Fault, start: Start, progress: "Progress") -> Iterator[str]:
-        rng = random.Random(str(fault))
+        rng = random.Random(f"{fault.number} {fault}")
         if fault.kind == "full_disk":
             with damage.full_disk(self.run_dir / "checkpoints", self._victim(start, "kill_trainer")) as how:
                 yield how
@@ -183,7 +183,7 @@ class Campaign:
     # ------------------------------------------------------------------ damage at rest
 
     def _damage(self, fault: Fault) -> dict[str, Any]:
-        rng = random.Random(str(fault))
+        rng = random.Random(f"{fault.number} {fault}")
         record = {"number": fault.number, "kind": fault.kind, "fault": str(fault), "problems": [], "last_line": ""}
         if fault.kind == "truncated_checkpoint":
             newest = recovery.last_complete(self.run_dir)

@@ -22,7 +22,7 @@ class Scratch:
         make_base(self.base, SEED)
         shutil.rmtree(self.run_dir, ignore_errors=True)
         self.temporary = Path(tempfile.mkdtemp(prefix="flt-"))
-        self.environment = {"TMPDIR": str(self.temporary), "RAY_TMPDIR": str(self.temporary)}
+        self.environment = {"TMPDIR": str(self.temporary)}
         return self
 
     def __exit__(self, *_: object) -> None:
