@@ -49,6 +49,7 @@ def clock_environment(folder: Path) -> dict[str, str]:
     """
     (folder / "clock").mkdir(parents=True, exist_ok=True)
     (folder / "clock" / "sitecustomize.py").write_text(_SHIFTED_CLOCK)
+    set_clock(folder, 0)
     path = os.pathsep.join(filter(None, [str(folder / "clock"), os.environ.get("PYTHONPATH")]))
     return {"PYTHONPATH": path, CLOCK: str(folder / "clock" / "error")}
 

@@ -71,8 +71,8 @@ def problems(run_dir: Path, start: Path, resumed_from: int, order: list[str]) ->
         if data["sampling/trained_groups"] != GROUPS:
             found.append(f"step {step} trained {data['sampling/trained_groups']} groups")
     last = last_complete(run_dir)
-    if last < max(steps) - 1:
-        found.append(f"{max(steps)} steps are logged, the last complete checkpoint is of step {last}")
+    if last < max(steps):  # a step is logged once it is saved
+        found.append(f"step {max(steps)} is logged, the last complete checkpoint is of step {last}")
     found += carried_problems(run_dir, resumed_from)
     if last:
         found += checkpoint_problems(run_dir, last, order)

@@ -17,14 +17,18 @@ def test_the_folder_is_every_childs_and_gone_at_the_end(tmp_path, monkeypatch):
     assert not (tmp_path / "logs").exists()
 
 
+def fail_with_logs(folder):
+    logs = folder / "ray" / "session_2026-01-01_00-00-00_000000_1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "raylet.err").write_text("why\n")
+    (folder / "ray" / "session_latest").symlink_to(logs.parent)
+    raise RuntimeError(str(folder))
+
+
 def test_rays_logs_are_kept_of_a_training_that_failed(tmp_path):
-    with pytest.raises(RuntimeError, match="boom"), scratch_folder(tmp_path / "logs") as folder:
-        logs = folder / "ray" / "session_2026-01-01_00-00-00_000000_1" / "logs"
-        logs.mkdir(parents=True)
-        (logs / "raylet.err").write_text("why\n")
-        (folder / "ray" / "session_latest").symlink_to(logs.parent)
-        raise RuntimeError("boom")
-    assert not folder.exists()
+    with pytest.raises(RuntimeError, match="dapo-") as error, scratch_folder(tmp_path / "logs") as folder:
+        fail_with_logs(folder)
+    assert not Path(str(error.value)).exists()
     assert (tmp_path / "logs" / "raylet.err").read_text() == "why\n"
 
 
