@@ -14,7 +14,8 @@ from pathlib import Path
 from recipe.endings import end_ray
 
 _LONGEST = 38
-"""Characters of the folder's path: Ray's sockets lie 69 characters deeper, and a socket's path may have 107."""
+"""Characters of the folder's path: Ray's sockets lie 68 characters deeper, and a socket's path may have 107."""
+_ANYWHERE = Path("/tmp")
 
 
 @contextmanager
@@ -46,8 +47,19 @@ def scratch_folder(logs: Path) -> Iterator[Path]:
 
 def new_folder() -> Path:
     """A new temporary folder where `TMPDIR` says, or below /tmp where that path is too long for Ray's sockets."""
-    folder = Path(tempfile.mkdtemp(prefix="dapo-"))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(os.getpid())))
     if len(str(folder)) <= _LONGEST:
         return folder
     folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="dapo-", dir="/tmp"))
+    return Path(tempfile.mkdtemp(prefix=_prefix(os.getpid()), dir=_ANYWHERE))
+
+
+def remove_folders(pid: int) -> None:
+    """Remove what a killed process with that id could not."""
+    for parent in {Path(tempfile.gettempdir()), _ANYWHERE}:
+        for folder in parent.glob(_prefix(pid) + "*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix(pid: int) -> str:
+    return f"dapo-{pid}-"

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from recipe.scratch import new_folder
+from recipe.scratch import remove_folders
 
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
@@ -115,12 +114,12 @@ class MemoryMeter:
 def run_phase(command: list[str], log: Path, tick: Callable[[], None], environment: dict[str, str]) -> None:
     """Run `command` with all output appended to `log`, calling `tick` twice a second.
 
-    Whatever happens, Ctrl-C included, no descendant, no shared-memory segment and no temporary file is left.
+    Whatever happens, Ctrl-C included, no descendant, no shared-memory segment and no scratch folder is left.
 
     Raises:
         PhaseFailed: the command ended with another status than 0.
     """
-    before, temporary = segments(), new_folder()
+    before = segments()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
         child = subprocess.Popen(
@@ -128,7 +127,7 @@ def run_phase(command: list[str], log: Path, tick: Callable[[], None], environme
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment, "TMPDIR": str(temporary)},
+            env={**os.environ, **environment},
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the others in order
         )
         try:
@@ -140,7 +139,7 @@ def run_phase(command: list[str], log: Path, tick: Callable[[], None], environme
             end_descendants()
             child.wait()
             remove_segments(before)
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_folders(child.pid)
     if child.returncode != 0:
         raise PhaseFailed(f"ended with status {child.returncode}; last lines of {log}:\n{tail(log)}")
 

@@ -21,7 +21,7 @@ class Scratch:
         """Make the folders."""
         make_base(self.base, SEED)
         shutil.rmtree(self.run_dir, ignore_errors=True)
-        self.temporary = Path(tempfile.mkdtemp(prefix="flt-"))
+        self.temporary = Path(tempfile.mkdtemp(prefix="f-"))
         self.environment = {"TMPDIR": str(self.temporary)}
         return self
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from recipe.scratch import new_folder, scratch_folder
+from recipe.scratch import new_folder, remove_folders, scratch_folder
 
 
 def test_the_folder_is_every_childs_and_gone_at_the_end(tmp_path, monkeypatch):
@@ -39,4 +39,7 @@ def test_a_path_that_is_too_long_for_sockets_is_not_taken(tmp_path, monkeypatch)
     folder = new_folder()
     assert folder.parent == Path("/tmp")
     assert list(deep.iterdir()) == []
-    folder.rmdir()
+    remove_folders(os.getpid() + 1)
+    assert folder.exists()
+    remove_folders(os.getpid())
+    assert not folder.exists()
