@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from omegaconf import DictConfig
 from reward.provenance import write_text_atomic
 
 STATE_FILE = "dapo_state.json"
+CARRIED_FILE = "carried_groups.pt"
 TRACKER_FILE = "latest_checkpointed_iteration.txt"
 _SHARDS = ("model", "optim", "extra_state")
 
@@ -36,10 +38,22 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def missing_parts(folder: Path, world_size: int) -> list[str]:
-    """Names of files that a complete checkpoint of `world_size` ranks has and `folder` lacks or holds empty."""
+    """Names of files that a complete checkpoint of `world_size` ranks has and `folder` lacks or holds cut short."""
     shards = [f"actor/{kind}_world_size_{world_size}_rank_{rank}.pt" for kind in _SHARDS for rank in range(world_size)]
     needed = [*shards, "actor/huggingface/config.json", "data.pt", STATE_FILE]
-    return [name for name in needed if not (folder / name).is_file() or (folder / name).stat().st_size == 0]
+    carried = [CARRIED_FILE] if (folder / CARRIED_FILE).exists() else []
+    return [name for name in (*needed, *carried) if not whole(folder / name)]
+
+
+def whole(path: Path) -> bool:
+    """Whether a file is there to its end. What torch saves is a ZIP archive, whose directory stands at the end."""
+    if path.suffix == ".pt":
+        return zipfile.is_zipfile(path)
+    try:
+        json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def step_of(folder: Path) -> int:
@@ -72,7 +86,8 @@ def latest_complete(root: Path, world_size: int) -> Path | None:
         missing = missing_parts(folder, world_size)
         if not missing:
             return folder
-        problems.append(f"{folder.name} lacks {', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}")
+        more = " ..." if len(missing) > 3 else ""
+        problems.append(f"{folder.name} lacks, or holds cut short, {', '.join(missing[:3])}{more}")
     raise ValueError(
         f"{root} has no checkpoint that is complete for {world_size} ranks ({'; '.join(problems) or 'no folder'}). A "
         "run resumes only with the number of ranks it was saved with: restore nnodes and n_gpus_per_node, or export "

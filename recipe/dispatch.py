@@ -29,6 +29,10 @@ ADVICE = {
 }
 
 
+class RolloutsFail(RuntimeError):
+    """So many groups failed that more of them will not help."""
+
+
 class SamplingExhausted(RuntimeError):
     """A bound was reached before the batch was full; the message has the counts and what to change."""
 
@@ -100,8 +104,15 @@ class StepController:
         """Decide the next move at ``now`` (seconds, same clock as the ledger). Never loops by itself.
 
         Raises ``SamplingExhausted`` at a bound under ``on_exhausted=error``, with nothing in flight any more except
-        what was abandoned.
+        what was abandoned; ``RolloutsFail`` once twice as many groups have failed as the batch needs, whatever
+        ``on_exhausted`` says: each would be replaced by the next to fail, up to the bound.
         """
+        if self.ledger.failed >= 2 * self.ledger.needed:
+            raise RolloutsFail(
+                f"{self.ledger.failed} groups failed in one step, {self.ledger.kept} of {self.ledger.needed} "
+                "are kept: an engine or a reward worker has died, or raises on every prompt; the errors are in the "
+                "output of the agent-loop workers above"
+            )
         stuck = self._abandon_stuck(now)
         if stuck:
             return stuck

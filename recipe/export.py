@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from recipe.checkpoints import TRACKER_FILE, steps
+from recipe.checkpoints import TRACKER_FILE, steps, whole
 
 PROMPT = "What is 7 + 5?"
 _SHARD = re.compile(r"model_world_size_(\d+)_rank_(\d+)\.pt")
@@ -38,8 +38,8 @@ def missing_weights(checkpoint: Path) -> list[str]:
         return [f"actor holds shards of several world sizes, {sorted(sizes)}"]
     (size,) = sizes
     names = [f"actor/model_world_size_{size}_rank_{rank}.pt" for rank in range(size)]
-    lost = [name for name in names if not (checkpoint / name).is_file() or (checkpoint / name).stat().st_size == 0]
-    return [f"{len(lost)} of {size} shards are missing or empty, such as {lost[0]}"] if lost else []
+    lost = [name for name in names if not whole(checkpoint / name)]
+    return [f"{len(lost)} of {size} shards are missing or cut short, such as {lost[0]}"] if lost else []
 
 
 def choose(folder: Path) -> Path:

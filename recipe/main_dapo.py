@@ -2,7 +2,8 @@
 
     python -m recipe.main_dapo experiment=tiny technique=dapo cluster=cpu [key=value ...]
 
-Exit code 2 and one line a problem for what a user can mend; a failure of the training itself keeps its traceback.
+Exit code 2 and one line a problem for what a user can mend; a failure of the training itself keeps its traceback, and
+its last line says where the same command goes on.
 Hydra's own flags work as well: `--help`, `--cfg job`.
 """
 
@@ -17,10 +18,12 @@ from omegaconf import DictConfig, open_dict
 
 from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
+from recipe.endings import explained_ending
 from recipe.errors import ConfigError, user_errors
 from recipe.node_watch import JobNodes, ended_by_a_dead_node
 from recipe.preflight import Result, preflight
 from recipe.preflight.storage import trained_already
+from recipe.scratch import scratch_folder
 from recipe.stamps import Attempt, stamp
 from recipe.tracking import always_to_file, tracking_environment
 
@@ -32,10 +35,13 @@ def environment(config: DictConfig, attempt: Attempt) -> dict[str, str]:
         "VERL_ENGINE_VENDOR": "dapo_recipe",  # recipe.live_engine, verl's FSDP engine that counts live sequences
     } | tracking_environment(config)
     if config.trainer.device == "cpu":
-        variables |= cpu_environment(
-            config.trainer.n_gpus_per_node, own_cluster=config.ray_kwargs.ray_init.get("address") == "local"
-        )
+        variables |= cpu_environment(config.trainer.n_gpus_per_node, own_cluster=has_own_cluster(config))
     return variables
+
+
+def has_own_cluster(config: DictConfig) -> bool:
+    """Whether Ray runs on this machine for this run only."""
+    return config.ray_kwargs.ray_init.get("address") == "local"
 
 
 def settle_paths(config: DictConfig) -> None:
@@ -111,7 +117,10 @@ def train(config: DictConfig) -> None:
     if done is not None and not config.trainer.val_only:
         print(f"{done} holds all {config.trainer.total_training_steps} steps: nothing left to train", flush=True)
         return
-    run(config, stamp(config, Path(config.run_dir), result.plan))
+    with explained_ending(config):
+        attempt = stamp(config, Path(config.run_dir), result.plan)
+        with scratch_folder(attempt.folder / "ray_logs") if has_own_cluster(config) else nullcontext():
+            run(config, attempt)
 
 
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")

@@ -1,8 +1,9 @@
 """What `scripts/submit_ray.sh` needs to know: whether a Ray cluster is large enough, and what a job takes along.
 
 python -m recipe.ray_cluster check ADDRESS experiment=... [key=value ...]   ADDRESS of the dashboard: http://host:8265
-python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder, the variables of those names
-                                                           and the commit, which the packaged folder does not know
+python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder, the variables of those names,
+                                                           no secrets, and the commit, which the packaged folder does
+                                                           not know
 """
 
 import fnmatch
@@ -15,6 +16,7 @@ from typing import Any
 
 from recipe.errors import ConfigError, user_errors
 from reward.provenance import commit
+from reward.secrets import names_secret
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.
 EXCLUDES = (
@@ -99,7 +101,14 @@ def main() -> None:
     command, first, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
     with user_errors():
         if command == "runtime_env":
-            named = {name: os.environ[name] for name in rest if name in os.environ}
+            secret = {name for name in rest if name in os.environ and names_secret(name)}
+            if secret:
+                print(
+                    f"ray_cluster: {', '.join(sorted(secret))} not forwarded: Ray shows a job's variables to whoever "
+                    "sees its dashboard. Log in on the nodes (wandb login, hf auth login), or set it before ray start",
+                    file=sys.stderr,
+                )
+            named = {name: os.environ[name] for name in rest if name in os.environ and name not in secret}
             print(json.dumps(runtime_env(Path(first), {**named, "RECIPE_COMMIT": commit()})))
             return
         from recipe.compose import compose

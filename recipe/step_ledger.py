@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from recipe.group_filter import KEPT, REASONS, Decision
+from recipe.group_filter import FAILED, KEPT, REASONS, Decision
 
 PENDING = "pending"
 GIVEN_UP = "given_up"
@@ -76,7 +76,7 @@ class StepLedger:
         self.dispatch_calls = 0
         self._order: list[Entry] = []
         self._pending: dict[str, Entry] = {}
-        self._carried = self._kept_count = 0
+        self._carried = self._kept_count = self._failed_count = 0
         self._frontier = self._frontier_kept = self._frontier_aborted = 0  # the decided prefix of _order
 
     def carry_in(self, uids: Iterable[str]) -> None:
@@ -144,6 +144,11 @@ class StepLedger:
         """Groups kept so far, carried ones and surplus included."""
         return self._kept_count
 
+    @property
+    def failed(self) -> int:
+        """Groups that failed in the rollout or in grading so far."""
+        return self._failed_count
+
     def counts(self) -> dict[str, int]:
         """Groups by state, every state present, carried ones not counted; sums to ``generated``."""
         found = Counter(e.state for e in self.entries.values() if not e.carried)
@@ -200,6 +205,7 @@ class StepLedger:
             return False
         entry.state, entry.decided_at, entry.tokens = state, now, tokens
         self._kept_count += state == KEPT
+        self._failed_count += state == FAILED
         return True
 
     def _kept(self) -> list[str]:

@@ -12,19 +12,20 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.tensordict_utils import assign_non_tensor_stack
 
 from recipe import validation_metrics
-from recipe.checkpoints import read_state, resume_folder, rotate, set_aside, world_size, write_state
+from recipe.checkpoints import CARRIED_FILE, read_state, resume_folder, rotate, set_aside, world_size, write_state
 from recipe.examples import ExampleLog
 from recipe.health import RULES, HealthSettings, Monitor
 from recipe.metrics_log import read_steps
 from recipe.run_identity import identity, resume_problems
+from recipe.sampling_seed import group_uid
 from reward.selftest import selftest
 
 logger = logging.getLogger(__name__)
 
 TRAINER_MODE = "dapo"
-CARRIED_FILE = "carried_groups.pt"
 
 
 class _StepSkipped(Exception):
@@ -71,10 +72,12 @@ class DAPOTrainer(PPOTrainerSync):
         self.checkpoint_manager.resume_generation_replicas()
 
     def _fetch_one_gen_batch(self) -> TensorDict:
-        """Fetch the next prompt that its history does not skip."""
+        """Fetch the next prompt that its history does not skip, under a name that a repetition gives it too."""
         while True:
             batch = super()._fetch_one_gen_batch()
-            if self.replay_buffer.admit(str(batch["uid"][0]), f"{batch['data_source'][0]}/{batch['index'][0]}"):
+            uid = group_uid(self.config.seed, self.replay_buffer.prompts_fetched)
+            assign_non_tensor_stack(batch, "uid", [uid])
+            if self.replay_buffer.admit(uid, f"{batch['data_source'][0]}/{batch['index'][0]}"):
                 return batch
 
     def prepare_step(self) -> dict:

@@ -2,8 +2,8 @@
 # Runs a launch script as a Ray job and follows its log; the job runs on when you stop following (ray job stop ID).
 #   RAY_ADDRESS=http://head:8265 scripts/submit_ray.sh scripts/run_dapo_qwen2.5_32b.sh [key=value ...]
 # The repository goes along without .git, data, outputs and environments. Paths are those of the nodes: data, outputs and
-# models belong on storage that all of them see. FORWARD names further variables for the job, such as "HF_TOKEN
-# WANDB_API_KEY"; Ray shows their values to whoever sees its dashboard.
+# models belong on storage that all of them see. FORWARD names further variables for the job, no secrets: Ray shows their
+# values to whoever sees its dashboard. Log in on the nodes, or set HF_TOKEN and WANDB_API_KEY before their ray start.
 set -euo pipefail
 
 repository=$(realpath "$(dirname "$0")/..")

@@ -1,19 +1,17 @@
 """Resolved configurations: flat, without secrets, and where those of several runs differ. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_SECRET = re.compile(
-    r"(^|[._])(api_?key|access_?key|secret(_key)?|password|passwd|((hf|hub|auth|access|wandb)_?)?token)$", re.IGNORECASE
-)
+from reward.secrets import names_secret
+
 HIDDEN = "(hidden)"
 MISSING = "(absent)"
 
 
 def without_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
     """The same configuration with the values of keys that name a secret hidden."""
-    return {k: HIDDEN if v is not None and _SECRET.search(k) else v for k, v in config.items()}
+    return {k: HIDDEN if v is not None and names_secret(k) else v for k, v in config.items()}
 
 
 def differences(configs: Sequence[Mapping[str, Any]], folders: Sequence[str]) -> dict[str, list[str]]:

@@ -27,6 +27,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
 from recipe.agent_loop import NAME, DAPOAgentLoop
+from recipe.sampling_seed import sampling_seed
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class GroupAgentLoopWorker(_Worker):  # type: ignore[valid-type, misc]
         status = "finished"
         try:
             prompt.pop("agent_name")
+            if not validate:  # a validation file may hold a prompt several times
+                sampling_params = {**sampling_params, "seed": sampling_seed(uid)}
             outputs = await self._generate(prompt, sampling_params, rollout.val_kwargs.n if validate else rollout.n)
             await self._grade(outputs, prompt)
             await self._store(outputs, prompt, partition)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from recipe.scratch import remove_folders
+
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 _SEGMENTS = ("psm_*", "verl_weights_*", "sem.mp-*")
@@ -56,13 +58,21 @@ def end_descendants(grace_s: float = _GRACE_S) -> int:
     return len(found)
 
 
-def remove_segments(since: float) -> list[str]:
-    """Unlink shared-memory segments of killed processes: made after `since` (epoch seconds) and mapped by nobody."""
+def segments() -> set[Path]:
+    """The shared-memory segments of this kind of run that exist now."""
+    return {path for pattern in _SEGMENTS for path in Path("/dev/shm").glob(pattern)}
+
+
+def remove_segments(before: set[Path]) -> list[str]:
+    """Unlink shared-memory segments of killed processes: not there `before`, and mapped by nobody now.
+
+    Names and not times tell what is new: a clock may jump while a run goes on.
+    """
     candidates: dict[Path, int] = {}
-    for path in (found for pattern in _SEGMENTS for found in Path("/dev/shm").glob(pattern)):
+    for path in segments() - before:
         with contextlib.suppress(FileNotFoundError):  # another run may unlink its own
             status = path.stat()
-            if status.st_mtime >= since and status.st_uid == os.getuid():
+            if status.st_uid == os.getuid():
                 candidates[path] = status.st_ino
     mapped = _mapped_inodes() if candidates else set()
     removed = [path for path, inode in candidates.items() if inode not in mapped]
@@ -104,12 +114,12 @@ class MemoryMeter:
 def run_phase(command: list[str], log: Path, tick: Callable[[], None], environment: dict[str, str]) -> None:
     """Run `command` with all output appended to `log`, calling `tick` twice a second.
 
-    Whatever happens, Ctrl-C included, no descendant is left and segments of killed processes are removed.
+    Whatever happens, Ctrl-C included, no descendant, no shared-memory segment and no scratch folder is left.
 
     Raises:
         PhaseFailed: the command ended with another status than 0.
     """
-    started = time.time()
+    before = segments()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as stream:
         child = subprocess.Popen(
@@ -128,7 +138,8 @@ def run_phase(command: list[str], log: Path, tick: Callable[[], None], environme
         finally:
             end_descendants()
             child.wait()
-            remove_segments(started)
+            remove_segments(before)
+            remove_folders(child.pid)
     if child.returncode != 0:
         raise PhaseFailed(f"ended with status {child.returncode}; last lines of {log}:\n{tail(log)}")
 

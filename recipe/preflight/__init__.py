@@ -23,6 +23,7 @@ from recipe.preflight import (
     parallel,
     plan,
     plugins,
+    secrets,
     storage,
     technique,
     values,
@@ -62,6 +63,7 @@ RECIPE_RULES: tuple[Rule, ...] = (
     storage.resume_mode,
     known_backends,
     thresholds_are_numbers,
+    secrets.none_in_configuration,
 )
 
 
@@ -99,7 +101,7 @@ def check_inputs(config: DictConfig) -> list[str]:
 
 def check_model(config: DictConfig) -> list[str]:
     """Problems of the model folder; a Hub name is left to verl."""
-    problems = list(model.folder_exists(config))
+    problems = [*model.folder_exists(config), *model.no_code_of_its_own(config)]
     try:
         model_facts.model_facts(config)
     except ValueError as error:

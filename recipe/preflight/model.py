@@ -1,11 +1,12 @@
 """Rules on the model: there, long enough, divisible, and of one mind about where a text ends."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from recipe.preflight.model_facts import ModelFacts
+from recipe.preflight.model_facts import ModelFacts, model_folder
 
 
 def folder_exists(config: DictConfig) -> Iterator[str]:
@@ -17,6 +18,28 @@ def folder_exists(config: DictConfig) -> Iterator[str]:
         yield f"actor_rollout_ref.model.path={name} has no config.json: it is not a Hugging Face model folder"
     if looks_local and not folder.is_dir():
         yield f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"
+
+
+def no_code_of_its_own(config: DictConfig) -> Iterator[str]:
+    """A model that brings Python code is trusted by an explicit key only.
+
+    verl's reward worker loads the tokenizer with `trust_remote_code=True`, whatever the configuration says
+    (verl/experimental/reward_loop/reward_loop.py). A Hub name that is not in the cache yet cannot be looked at.
+    """
+    key, tokenizer = "actor_rollout_ref.model.trust_remote_code", config.actor_rollout_ref.model.tokenizer_path
+    both = (model_folder(config), Path(tokenizer).expanduser() if tokenizer else None)
+    if OmegaConf.select(config, key):
+        return
+    for path in (folder / name for folder in both if folder for name in ("config.json", "tokenizer_config.json")):
+        try:
+            found = "auto_map" in json.loads(path.read_text())
+        except (OSError, ValueError):  # missing, or a problem that other rules name
+            continue
+        if found:
+            yield (
+                f"{path} names Python code of the model's own (auto_map), which would run here: read that code and set "
+                f"{key}=true, or take a model without"
+            )
 
 
 def context(config: DictConfig, model: ModelFacts) -> Iterator[str]:

@@ -75,7 +75,10 @@ def _resume(
         if folder is None:
             return
         if missing := missing_parts(folder, world_size(config)):
-            yield f"{folder} lacks {', '.join(missing[:3])} for {world_size(config)} ranks: resume from a complete one"
+            yield (
+                f"{folder} lacks, or holds cut short, {', '.join(missing[:3])} for {world_size(config)} ranks: resume "
+                "from a complete one"
+            )
         stored = read_state(folder)["run"]
         yield from resume_problems(folder, stored, new(stored), config.allow_changed_resume, in_loop)
     except ValueError as error:

@@ -58,9 +58,36 @@ def trace(run_dir, step):
     return [json.loads(line) for line in (Path(run_dir) / "sampling" / f"{step}.jsonl").open()]
 
 
+def left_over(groups):
+    """Groups of a step's trace that were kept and found no room, which the next step carries: (uid, prompt, acc)."""
+    left = [g for g in groups if g["reason"] == "kept" and not g["trained"] and not g["carried"]]
+    return [(g["uid"], g["prompt"], g["acc"]) for g in left]
+
+
 def dumped(run_dir, step):
     """Keys `{uid}_{session}_{index}` of the samples in verl's own rollout dump of a step."""
     return [json.loads(line)["uid"] for line in (Path(run_dir) / "rollouts" / f"{step}.jsonl").open()]
+
+
+def optimizer_steps(checkpoint, world_size=1, rank=0):
+    """Updates that the optimizer of a checkpoint has made, by its own state: one number if all is well."""
+    import torch
+
+    path = checkpoint / "actor" / f"optim_world_size_{world_size}_rank_{rank}.pt"
+    state = torch.load(path, weights_only=False)["state"]
+    return {int(entry["step"]) for entry in state.values()}
+
+
+def prompts_in_order(path, seed, epochs=1):
+    """The order in which verl draws the prompts of a parquet file, as keys of the sampling trace."""
+    import pyarrow.parquet as pq
+    from verl.trainer.ppo.utils import create_rl_sampler
+
+    from recipe.compose import compose
+
+    rows = pq.read_table(path).to_pylist()
+    sampler = create_rl_sampler(compose([f"seed={seed}"]).data, rows)
+    return [f"{rows[i]['data_source']}/{rows[i]['extra_info']['index']}" for _ in range(epochs) for i in sampler]
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,20 @@ import sys
 import time
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
-import torch
-from verl.trainer.ppo.utils import create_rl_sampler
 
-from recipe.compose import compose
-from recipe.loop.processes import remove_segments
-from tests.e2e.conftest import ROOT, dumped, metrics, mine, run_module, trace
+from recipe.loop.processes import remove_segments, segments
+from tests.e2e.conftest import (
+    ROOT,
+    dumped,
+    left_over,
+    metrics,
+    mine,
+    optimizer_steps,
+    prompts_in_order,
+    run_module,
+    trace,
+)
 
 SAMPLER = "trainer.v1.sampler.sampler_kwargs"
 
@@ -32,22 +38,16 @@ def overrides(base, run_dir, *more):
     ]
 
 
-def optimizer_steps(checkpoint, world_size=1, rank=0):
-    path = checkpoint / "actor" / f"optim_world_size_{world_size}_rank_{rank}.pt"
-    state = torch.load(path, weights_only=False)["state"]
-    return {int(entry["step"]) for entry in state.values()}
-
-
 def ray_processes():
     return [p.pid for p in psutil.process_iter(["cmdline"]) if "raylet" in " ".join(p.info["cmdline"] or [])[:300]]
 
 
 def kill_after_first_checkpoint(command, run_dir):
     """SIGKILL everything of a run once it has saved and logged a step, as a power cut would; the step saved last."""
-    began = time.time()
+    began, before = time.monotonic(), segments()
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     tracker = run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
-    while run.poll() is None and not (tracker.is_file() and metrics(run_dir)) and time.time() - began < 900:
+    while run.poll() is None and not (tracker.is_file() and metrics(run_dir)) and time.monotonic() - began < 900:
         time.sleep(0.2)
     while found := mine(str(run_dir)):
         for process in found:
@@ -55,7 +55,7 @@ def kill_after_first_checkpoint(command, run_dir):
         run.poll()
     output, _ = run.communicate()
     assert tracker.is_file(), output[-3000:]
-    remove_segments(began)
+    remove_segments(before)
     return int(tracker.read_text())
 
 
@@ -70,13 +70,6 @@ def restarts_are_cheap_and_honest(command, base, last):
     changed = run_module("recipe.main_dapo", *command, other_data, "allow_changed_resume=true", check=False)
     assert changed.returncode == 2
     assert "would skip or repeat data: data.train_files: train.parquet" in changed.stderr
-
-
-def prompts_in_order(base, seed):
-    """The order in which verl draws the prompts of the data, as keys of the sampling trace."""
-    rows = pq.read_table(base / "data" / "train.parquet").to_pylist()
-    order = create_rl_sampler(compose([f"seed={seed}"]).data, rows)
-    return [f"{rows[i]['data_source']}/{rows[i]['extra_info']['index']}" for i in order]
 
 
 def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_prompts(base, tmp_path):
@@ -104,13 +97,13 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
     assert set(ray_processes()) <= before
 
     killed, resumed = trace(tmp_path, last), trace(tmp_path, last + 1)
-    left = [(g["uid"], g["prompt"], g["acc"]) for g in killed if g["reason"] == "kept" and not g["trained"]]
+    left = left_over(killed)
     assert left, "the test needs surplus groups"
     assert [(g["uid"], g["prompt"], g["acc"]) for g in resumed if g["carried"]] == left
     assert {uid for uid, _, _ in left} <= {key.split("_")[0] for key in dumped(tmp_path, last + 1)}
     assert logged[last + 1]["sampling/carried_share"] == len(left) / 32
     sent = [g["prompt"] for step in range(1, last + 2) for g in trace(tmp_path, step) if not g["carried"]]
-    assert sent == prompts_in_order(base, seed=1)[: len(sent)]
+    assert sent == prompts_in_order(base / "data" / "train.parquet", seed=1)[: len(sent)]
 
 
 def test_two_devices_give_up_a_prompt_that_never_ends_and_leave_truncated_answers_out(base, tmp_path):

@@ -1,8 +1,12 @@
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from recipe.checkpoints import (
+    CARRIED_FILE,
     STATE_FILE,
     TRACKER_FILE,
     latest_complete,
@@ -15,19 +19,27 @@ from recipe.checkpoints import (
 )
 
 
+def saved():
+    """The form of what `torch.save` writes, without its content."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", b"x")
+    return buffer.getvalue()
+
+
 def write_shards(actor, world_size=1):
-    """What verl's workers write of a checkpoint, one byte a shard."""
+    """What verl's workers write of a checkpoint, nearly empty shards."""
     (Path(actor) / "huggingface").mkdir(parents=True)
     for kind in ("model", "optim", "extra_state"):
         for rank in range(world_size):
-            (Path(actor) / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(b"x")
+            (Path(actor) / f"{kind}_world_size_{world_size}_rank_{rank}.pt").write_bytes(saved())
     (Path(actor) / "huggingface" / "config.json").write_text("{}")
 
 
 def make(root, step, world_size=1):
     folder = root / f"global_step_{step}"
     write_shards(folder / "actor", world_size)
-    (folder / "data.pt").write_bytes(b"x")
+    (folder / "data.pt").write_bytes(saved())
     write_state(folder, {"step": step})
     (root / TRACKER_FILE).write_text(str(step))
     return folder
@@ -43,10 +55,19 @@ def test_newest_complete_checkpoint_by_number_not_by_name(tmp_path):
     assert latest_complete(tmp_path, 1).name == "global_step_10"
 
 
-def test_truncated_newest_checkpoint_falls_back_to_the_one_before(tmp_path):
-    make(tmp_path, 1)
-    newest = make(tmp_path, 2)
-    (newest / "actor" / "optim_world_size_1_rank_0.pt").write_bytes(b"")
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize(
+    "name", ["actor/optim_world_size_1_rank_0.pt", "actor/huggingface/config.json", "data.pt", STATE_FILE, CARRIED_FILE]
+)
+def test_truncated_newest_checkpoint_falls_back_to_the_one_before(tmp_path, name, kept):
+    for step in (1, 2):
+        newest = make(tmp_path, step)
+        torch.save({"weights": torch.arange(100_000)}, newest / "actor" / "optim_world_size_1_rank_0.pt")
+        torch.save({"groups": torch.arange(1000)}, newest / CARRIED_FILE)
+    assert latest_complete(tmp_path, 1) == newest
+    content = (newest / name).read_bytes()
+    (newest / name).write_bytes(content[: min(int(kept * len(content)), len(content) - 2)])
+    assert missing_parts(newest, 1) == [name]
     assert latest_complete(tmp_path, 1).name == "global_step_1"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recipe.acceptance import AcceptanceEstimate, DispatchPlanner
-from recipe.dispatch import ABANDON, DISPATCH, END, WAIT, Bounds, SamplingExhausted, StepController
+from recipe.dispatch import ABANDON, DISPATCH, END, WAIT, Bounds, RolloutsFail, SamplingExhausted, StepController
 from recipe.group_filter import Decision
 from recipe.step_ledger import StepLedger
 
@@ -99,7 +99,7 @@ def test_ends_under_every_bound_when_nothing_can_be_kept(seed, bound):
 
 @pytest.mark.parametrize(
     ("reason", "advice"),
-    [("all_wrong", "too hard"), ("all_correct", "too easy"), ("failed", "logs"), ("too_hard", "lower filter.low")],
+    [("all_wrong", "too hard"), ("all_correct", "too easy"), ("incomplete", "logs"), ("too_hard", "lower filter.low")],
 )
 def test_error_has_the_counts_and_what_to_change(reason, advice):
     controller = control(needed=4, max_generated=12)
@@ -109,6 +109,20 @@ def test_error_has_the_counts_and_what_to_change(reason, advice):
     message = str(error.value)
     for part in ("12 generated prompts", "1 of 4 groups", "kept 1", f"{reason} 11", advice, "on_exhausted"):
         assert part in message
+
+
+@pytest.mark.parametrize("on_exhausted", ["error", "train_partial", "skip_step"])
+def test_a_dead_engine_ends_the_step_long_before_the_bound(on_exhausted):
+    controller = control(needed=4, max_generated=10**6, on_exhausted=on_exhausted)
+    fate = lambda i: KEEP if i < 3 else Decision(False, "failed")  # noqa: E731
+    with pytest.raises(RolloutsFail, match="8 groups failed in one step, 3 of 4 are kept"):
+        play(controller, fate, random.Random(0))
+    assert controller.ledger.generated <= 3 + 8 + 8
+
+
+def test_a_few_failed_groups_are_refilled():
+    controller = control(needed=4)
+    assert play(controller, lambda i: Decision(False, "failed") if i < 7 else KEEP, random.Random(0)) == "full"
 
 
 def test_partial_training_without_any_group_skips_the_step():

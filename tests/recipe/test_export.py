@@ -6,11 +6,12 @@ import transformers
 
 from data_prep.tiny_model import build_model, build_tokenizer
 from recipe.export import choose, export, main, missing_weights
+from tests.recipe.test_checkpoints import saved as any_shard
 
 
-def shard(checkpoint, size, rank, content=b"x"):
+def shard(checkpoint, size, rank, content=None):
     (checkpoint / "actor").mkdir(parents=True, exist_ok=True)
-    (checkpoint / "actor" / f"model_world_size_{size}_rank_{rank}.pt").write_bytes(content)
+    (checkpoint / "actor" / f"model_world_size_{size}_rank_{rank}.pt").write_bytes(content or any_shard())
 
 
 def described(checkpoint):
@@ -50,7 +51,7 @@ def test_incomplete_checkpoint_is_refused_by_the_command(checkpoints, capsys):
 def test_empty_shards_and_mixed_world_sizes_are_incomplete(tmp_path):
     checkpoint = described(tmp_path)
     shard(checkpoint, 2, 0)
-    shard(checkpoint, 2, 1, b"")
+    shard(checkpoint, 2, 1, any_shard()[:-1])
     assert "rank_1" in missing_weights(checkpoint)[0]
     shard(checkpoint, 4, 0)
     assert "several world sizes" in missing_weights(checkpoint)[0]

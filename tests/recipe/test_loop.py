@@ -15,7 +15,7 @@ from recipe.compose import compose
 from recipe.errors import ConfigError
 from recipe.loop.__main__ import load
 from recipe.loop.phases import Phase, Record, phases, quoted
-from recipe.loop.processes import remove_segments
+from recipe.loop.processes import remove_segments, segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
 from recipe.run_identity import identity
 from tests.recipe.test_checkpoints import make
@@ -195,12 +195,16 @@ def test_detached_grandchildren_end_with_the_phase(tmp_path):
 
 
 def test_segments_in_use_stay_and_abandoned_ones_go():
-    since = time.time() - 1
+    old = Path("/dev/shm/psm_old" + str(os.getpid()))
+    old.write_bytes(b"x")
+    before = segments()
     used = multiprocessing.get_context("spawn").Semaphore()  # mapped before it gets its name
     name = used._semlock.name.replace("/", "sem.")
     abandoned = Path("/dev/shm/psm_abandoned" + str(os.getpid()))
     abandoned.write_bytes(b"x")
-    removed = remove_segments(since)
+    removed = remove_segments(before)
+    assert old.exists()
+    old.unlink()
     assert abandoned.name in removed
     assert not abandoned.exists()
     assert name not in removed

@@ -41,6 +41,10 @@ WRONG = {
         ["experiment=qwen2.5_7b_math", "cluster=multi_node", f"~{ROLLOUT}.engine_kwargs.vllm.hf_overrides"],
         "the rollout engine still sees 4096",
     ),
+    "secret among the settings": (
+        ["+ray_kwargs.ray_init.runtime_env.env_vars.WANDB_API_KEY=planted-4711"],
+        "ray_kwargs.ray_init.runtime_env.env_vars.WANDB_API_KEY holds a secret",
+    ),
     "15 short window": ([f"{ROLLOUT}.max_model_len=40"], "max_model_len=40"),
     "23 buffer above the limit": ([f"{BUFFER}.len=64"], "overlong_buffer_cfg.len=64 must lie between 0 and"),
     "23 penalty of the wrong sign": ([f"{BUFFER}.penalty_factor=-1.0"], "penalty_factor=-1.0 must be positive"),

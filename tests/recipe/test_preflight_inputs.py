@@ -1,5 +1,6 @@
 """Rules on what a run reads and where it runs: data, model, machine, disks."""
 
+import json
 import time
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from recipe.preflight import (
 )
 from recipe.preflight.data import Data
 from recipe.preflight.model_facts import model_facts
+from recipe.preflight.secrets import none_in_configuration
 from tests.recipe.inputs import write_data, write_model
 from tests.recipe.variants import BIG, ROLLOUT, SAMPLER, variant
 
@@ -207,6 +209,26 @@ def test_published_sizes_are_the_published_ones():
     for name, billions in names.items():
         facts = model_facts(variant(f"actor_rollout_ref.model.path={name}"))
         assert facts.parameters / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_model_with_code_of_its_own_needs_an_explicit_key(tmp_path, name):
+    folder = write_model(tmp_path / "m")
+    path = f"actor_rollout_ref.model.path={folder}"
+    assert check_model(variant(path)) == []
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(content | {"auto_map": {"AutoTokenizer": ["code.Tokenizer", None]}}))
+    (found,) = check_model(variant(path))
+    assert f"{folder / name} names Python code of the model's own" in found
+    assert check_model(variant(path, "actor_rollout_ref.model.trust_remote_code=true")) == []
+
+
+def test_secret_of_the_environment_is_found_wherever_it_stands(recipe):
+    environ = {"HF_TOKEN": "planted-4711", "HOME": "/home/me"}
+    assert list(none_in_configuration(recipe(), environ)) == []
+    (found,) = none_in_configuration(recipe("trainer.project_name=x-planted-4711"), environ)
+    assert found.startswith("trainer.project_name holds the value of HF_TOKEN")
+    assert "4711" not in found
 
 
 def test_folder_that_is_no_model(tmp_path):

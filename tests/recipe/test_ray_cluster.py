@@ -43,6 +43,17 @@ def test_a_job_knows_the_commit_that_its_folder_does_not(tmp_path, monkeypatch, 
     assert json.loads(capsys.readouterr().out)["env_vars"] == {"DATA_DIR": "/d", "RECIPE_COMMIT": commit()}
 
 
+def test_a_job_takes_no_secret_along(tmp_path, monkeypatch, capsys):
+    names = ("WANDB_API_KEY", "HF_TOKEN", "VLLM_API_KEY")
+    for name in names:
+        monkeypatch.setenv(name, "planted-4711")
+    monkeypatch.setattr(sys, "argv", ["ray_cluster", "runtime_env", str(tmp_path), *names])
+    main()
+    said = capsys.readouterr()
+    assert "planted-4711" not in said.out + said.err
+    assert all(name in said.err for name in names)
+
+
 def test_a_large_file_is_named_before_the_upload(tmp_path):
     with (tmp_path / "weights.bin").open("wb") as f:
         f.truncate(150_000_000)

@@ -1,0 +1,125 @@
+"""What happens to the files, the disk and the clock of a run."""
+
+import contextlib
+import os
+import random
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+MOUNT_MB = 512
+_LEFT_BYTES = 4_000_000  # less than a checkpoint of the tiny model
+FILLER = "filler"
+CLOCK = "FAULTS_CLOCK"
+"""Environment variable with the path of a file that holds the clock's error in seconds."""
+
+_SHIFTED_CLOCK = f'''
+"""Shifts the clock that Python code reads (time.time, time.time_ns) by the number in the file that {CLOCK} names."""
+import os, time
+
+_true, _steady, _path = time.time, time.monotonic, os.environ.get("{CLOCK}")
+_last = [-1e9, 0.0]
+
+
+def _error():
+    now = _steady()
+    if now - _last[0] > 0.2:
+        try:
+            with open(_path) as f:
+                _last[:] = now, float(f.read() or 0)
+        except (OSError, ValueError):
+            _last[0] = now
+    return _last[1]
+
+
+if _path:
+    time.time = lambda: _true() + _error()
+    time.time_ns = lambda: int(time.time() * 1e9)
+'''
+
+
+def clock_environment(folder: Path) -> dict[str, str]:
+    """Environment of a start whose Python processes read the wall clock of `set_clock`.
+
+    Kernel time stamps, C++ (Ray's daemons) and `datetime.now` keep the true time: a clock that really jumps needs the
+    machine's own to be set.
+    """
+    (folder / "clock").mkdir(parents=True, exist_ok=True)
+    (folder / "clock" / "sitecustomize.py").write_text(_SHIFTED_CLOCK)
+    set_clock(folder, 0)
+    path = os.pathsep.join(filter(None, [str(folder / "clock"), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, CLOCK: str(folder / "clock" / "error")}
+
+
+def set_clock(folder: Path, seconds: float) -> None:
+    """Let the clock be wrong by so many seconds from now on."""
+    partial = folder / "clock" / "error.partial"
+    partial.write_text(str(seconds))
+    partial.replace(folder / "clock" / "error")
+
+
+def mount_disk(folder: Path) -> bool:
+    """Put a small disk (tmpfs) at `folder`; False where this user may not mount."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.path.ismount(folder):
+        return True
+    command = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_MB}m", "tmpfs", str(folder)]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+def unmount_disk(folder: Path) -> None:
+    """Take the disk away, with what is on it."""
+    if os.path.ismount(folder):
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.contextmanager
+def full_disk(folder: Path, writer: psutil.Process) -> Iterator[str]:
+    """Leave no room for a checkpoint, and say how it was done.
+
+    Where `folder` is a disk of its own it is filled; elsewhere files of the `writer` may not grow beyond a size
+    (RLIMIT_FSIZE), which its writes notice in the same place.
+    """
+    if not os.path.ismount(folder):
+        writer.rlimit(resource.RLIMIT_FSIZE, (_LEFT_BYTES, _LEFT_BYTES))
+        yield "RLIMIT_FSIZE of the trainer's rank"
+        return
+    filler = folder / FILLER
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    with filler.open("wb") as f:
+        os.posix_fallocate(f.fileno(), 0, max(1, free - _LEFT_BYTES))
+    try:
+        yield "tmpfs filled"
+    finally:
+        filler.unlink()
+
+
+def truncate_checkpoint(folder: Path, rng: random.Random) -> str:
+    """Cut one file of a checkpoint short; say which."""
+    path = rng.choice(sorted([*folder.rglob("*.pt"), *folder.glob("*.json")]))
+    size = path.stat().st_size
+    os.truncate(path, rng.randrange(1, size))
+    return f"{path.relative_to(folder.parent)} cut from {size} to {path.stat().st_size} bytes"
+
+
+@contextlib.contextmanager
+def corrupted_page(path: Path, rng: random.Random) -> Iterator[str]:
+    """Flip the bits of one byte in the data pages of a parquet file, and put it right afterwards."""
+    content = path.read_bytes()
+    footer = int.from_bytes(content[-8:-4], "little")
+    at = rng.randrange(4, len(content) - 8 - footer)
+    path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+    try:
+        yield f"byte {at} of {path.name}"
+    finally:
+        path.write_bytes(content)
+
+
+def remove_rollout(run_dir: Path, rng: random.Random) -> str:
+    """Delete the dump of one step's rollouts; say which."""
+    path = rng.choice(sorted((run_dir / "rollouts").glob("*.jsonl")))
+    path.unlink()
+    return str(path.relative_to(run_dir))

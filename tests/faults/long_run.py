@@ -1,0 +1,83 @@
+"""Many steps of the tiny recipe as it is shipped: does anything grow, and what is left behind?"""
+
+import contextlib
+import re
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.faults import recovery, series
+from tests.faults.plan import TRAIN
+from tests.faults.processes import Start, command_line
+from tests.faults.scratch import Scratch, shipped_words
+
+_SAMPLE_S = 5.0
+_START_S, _STEP_S = 300, 15
+"""Most seconds to the first step, and a step on average."""
+_SHM = Path("/dev/shm")
+
+
+def run(folder: Path, steps: int) -> dict[str, Any]:
+    """Train `steps` steps in `folder`; return problems, what every process took, and what was left."""
+    found = defaultdict(lambda: defaultdict(list))
+    with Scratch(folder, "long") as scratch:
+        words = [*shipped_words(scratch), f"trainer.total_training_steps={steps}", "trainer.save_freq=50"]
+        shm = set(_SHM.iterdir())
+        start = Start(TRAIN, words, scratch.log, scratch.environment)
+        try:
+            _watch(start, scratch.run_dir, steps, shm, found)
+            left = start.orphans(20.0)
+        finally:
+            start.kill()
+        status, done = start.child.poll(), _steps(scratch.run_dir)
+        leftovers = [*scratch.leftovers(), *(str(path) for path in sorted(set(_SHM.iterdir()) - shm))]
+    problems = series.problems(found)
+    problems += [f"ended with status {status} after {done} of {steps} steps"] if status or done != steps else []
+    problems += [f"left running: {left}"] if left else []
+    problems += [f"left behind: {leftovers}"] if leftovers else []
+    return {"steps": done, "problems": problems, "processes": series.table(found), "left": leftovers}
+
+
+def _watch(start: Start, run_dir: Path, steps: int, shm: set[Path], found: Any) -> None:
+    """Sample every process from the first step to the end."""
+    deadline = time.monotonic() + _START_S + steps * _STEP_S
+    start.wait(_START_S, lambda: _steps(run_dir) > 0)
+    said = 0
+    while start.child.poll() is None and time.monotonic() < deadline:
+        _sample(start, shm, found)
+        if (done := _steps(run_dir)) >= said + 25:
+            said = done
+            print(f"    step {done} of {steps}", flush=True)
+        start.wait(_SAMPLE_S)
+
+
+def _steps(run_dir: Path) -> int:
+    paths = recovery.attempts(run_dir)
+    return max(recovery.logged(paths[-1]), default=0) if paths else 0
+
+
+def _sample(start: Start, shm: set[Path], found: Any) -> None:
+    """Add one value of every quantity of every process; those of one name have the process id added."""
+    for process in start.alive():
+        with contextlib.suppress(psutil.Error, OSError, KeyError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            anonymous = re.search(r"RssAnon:\s+(\d+) kB", status)
+            if anonymous is None:  # a zombie
+                continue
+            values = found[f"{_title(process)} {process.pid}"]
+            values["memory_mb"].append(int(anonymous[1]) / 1024)
+            values["files"].append(process.num_fds())
+            values["threads"].append(process.num_threads())
+    found["all"]["segments"].append(len(set(_SHM.iterdir()) - shm))
+
+
+def _title(process: psutil.Process) -> str:
+    """A short name: Ray's title of an actor, the module of a Python process, or the program."""
+    line = command_line(process)
+    if line.startswith(("ray::", "VLLM::")):
+        return line.split()[0].split(".")[0]
+    module = re.search(r" -m ([\w.]+)|/(\w+\.py)", line)
+    return next(filter(None, module.groups()), "") if module else process.name()

@@ -1,0 +1,56 @@
+"""The damage is what it says: a file that no longer reads, a clock that is wrong for Python code alone."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tests.faults import damage
+
+
+def test_a_corrupted_page_is_within_the_data_and_put_right(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"a": list(range(1000))}), path)
+    whole = path.read_bytes()
+    for seed in range(20):
+        with damage.corrupted_page(path, random.Random(seed)) as how:
+            assert sum(a != b for a, b in zip(whole, path.read_bytes(), strict=True)) == 1
+            assert pq.read_metadata(path).num_rows == 1000  # the footer is whole
+            assert "d.parquet" in how
+        assert path.read_bytes() == whole
+
+
+def test_a_truncated_checkpoint_has_one_file_that_does_not_load(tmp_path):
+    folder = tmp_path / "global_step_3"
+    (folder / "actor").mkdir(parents=True)
+    torch.save({"a": torch.zeros(100)}, folder / "actor" / "model_world_size_1_rank_0.pt")
+    how = damage.truncate_checkpoint(folder, random.Random(1))
+    assert how.startswith("global_step_3/actor/model")
+    with pytest.raises(Exception, match=r".+"):
+        torch.load(folder / "actor" / "model_world_size_1_rank_0.pt", weights_only=False)
+
+
+def test_python_reads_the_clock_that_was_set(tmp_path):
+    code = "import time; print(time.time()); input(); time.sleep(0.3); print(time.time())"
+    environment = {**os.environ, **damage.clock_environment(tmp_path)}
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True, env=environment)
+    before = float(child.stdout.readline())
+    damage.set_clock(tmp_path, -86400)
+    after, _ = child.communicate("\n", timeout=30)
+    assert abs(before - time.time()) < 30
+    assert abs(float(after) + 86400 - time.time()) < 30
+
+
+def test_a_missing_rollout_is_one_of_the_dumps(tmp_path):
+    (tmp_path / "rollouts").mkdir()
+    for step in (1, 2):
+        (tmp_path / "rollouts" / f"{step}.jsonl").touch()
+    gone = damage.remove_rollout(tmp_path, random.Random(0))
+    assert not (tmp_path / gone).exists()
+    assert len(list((tmp_path / "rollouts").iterdir())) == 1
