@@ -3,17 +3,17 @@
 import os
 from collections.abc import Iterator, Mapping
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from recipe.run_identity import flat
+from recipe.resolved import flatten
 from reward.secrets import names_secret, secrets_of
 
 
 def none_in_configuration(config: DictConfig, environ: Mapping[str, str] | None = None) -> Iterator[str]:
     """No key that is named like a secret has a value, and no value is a secret of the environment."""
     known = secrets_of(os.environ if environ is None else environ)
-    for key, value in flat(OmegaConf.to_container(config, resolve=True), "").items():
-        key, text = key.removeprefix("."), str(value)
+    for key, value in flatten(config).items():
+        text = str(value)
         named = [name for name, secret in known.items() if secret in text]
         if named or (isinstance(value, str) and value and names_secret(key)):
             yield (
