@@ -21,7 +21,7 @@ from rich.console import Console
 from recipe.compose import CONFIG_DIR, compose
 from recipe.diff import differences
 from recipe.errors import ConfigError
-from recipe.loop.phases import Phase, evaluation_words, quoted
+from recipe.loop.phases import QUIET, Phase, evaluation_words, quoted
 from recipe.loop.processes import run_phase
 from recipe.loop.supervised import supervised
 from recipe.preflight.model_facts import model_folder
@@ -120,7 +120,7 @@ def phases(words: list[str], config: DictConfig, kind: str, positions: int) -> l
             python("data_prep.rehearsal_model", f"--out={model}", *made),
             model,
             "few, narrow layers of its architecture",
-            {"OMP_WAIT_POLICY": "PASSIVE"},
+            QUIET,
         ),
         Phase("train", python("recipe.main_dapo", *words), checkpoints / "global_step_2", "2 steps, each saved"),
         Phase(

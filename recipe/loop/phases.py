@@ -11,6 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from reward.provenance import write_text_atomic
 
+# Threads that wait must not spin: beside any other work, an update of a small model would take thirty times as long.
+QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -45,11 +48,12 @@ def phases(config: DictConfig, overrides: list[str]) -> list[Phase]:
     made = []
     start = model if loop["warm_start"] is None else Path(loop["pretrained"])
     if loop["base_model"] is not None:
-        made.append(Phase("base_model", python(*loop["base_model"]), start / "config.json", "building the model"))
+        build = Phase("base_model", python(*loop["base_model"]), start / "config.json", "building the model", QUIET)
+        made.append(build)
     if loop["warm_start"] is not None:
         made += [
             Phase("evaluate_base", evaluate(start, "base"), run_dir / "eval/base.summary.json", "as it comes"),
-            Phase("warm_start", python(*loop["warm_start"]), model / "config.json", "supervised, on training problems"),
+            Phase("warm_start", python(*loop["warm_start"]), model / "config.json", "supervised, on problems", QUIET),
         ]
     return [
         Phase("data", python(*loop["data"]), Path(config.data.train_files), "preparing problems"),

@@ -28,7 +28,7 @@ def run_module(module, *arguments, check=True, timeout=1100):
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"},
     )
     if check:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
