@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from recipe.checkpoints import resume_folder
 from recipe.errors import USER_ERRORS
 from recipe.preflight.storage import existing
+from recipe.scratch import end_ray
 
 _LONGEST = 300  # characters of an error in the last line; the traceback above it has all
 _FULL_BYTES = 50_000_000
@@ -67,10 +68,3 @@ def goes_on(config: DictConfig) -> str:
     except ValueError as error:
         return f"The same command will not go on: {error}"
     return f"The same command goes on from {folder}." if folder else "The same command starts anew: nothing is saved."
-
-
-def end_ray() -> None:
-    """Let Ray end its processes now: it would still print what they say after our line."""
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        ray.shutdown()

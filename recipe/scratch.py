@@ -6,12 +6,11 @@ Ray leaves its session there, and each vLLM engine a socket: left to `/tmp`, the
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from recipe.endings import end_ray
 
 _LONGEST = 38
 """Characters of the folder's path: Ray's sockets lie 68 characters deeper, and a socket's path may have 107."""
@@ -63,3 +62,10 @@ def remove_folders(pid: int) -> None:
 
 def _prefix(pid: int) -> str:
     return f"dapo-{pid}-"
+
+
+def end_ray() -> None:
+    """Let Ray end its processes now: it would still print what they say after our line."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
