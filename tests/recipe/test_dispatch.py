@@ -115,7 +115,7 @@ def test_error_has_the_counts_and_what_to_change(reason, advice):
 def test_a_dead_engine_ends_the_step_long_before_the_bound(on_exhausted):
     controller = control(needed=4, max_generated=10**6, on_exhausted=on_exhausted)
     fate = lambda i: KEEP if i < 3 else Decision(False, "failed")  # noqa: E731
-    with pytest.raises(RolloutsFail, match="8 groups failed in one step, [0-3] of 4 are kept"):
+    with pytest.raises(RolloutsFail, match=r"8 groups failed in one step, [0-3] of 4 are kept"):
         play(controller, fate, random.Random(0))
     assert controller.ledger.generated <= 3 + 8 + 8
 
