@@ -2,11 +2,13 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 POLL_S = 5.0
+GRACE_S = 60.0  # Ray calls a node dead once it has missed five health checks; calls to its workers fail before
 _WAKE = signal.SIGUSR1  # SIGINT may be ignored, as below nohup
 
 
@@ -54,9 +56,37 @@ class JobNodes:
             return []
 
 
+def lost_a_worker(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it on its way through Ray's tasks, is a worker that Ray has lost."""
+    from ray import exceptions
+
+    lost = (
+        exceptions.RayActorError,
+        exceptions.WorkerCrashedError,
+        exceptions.NodeDiedError,
+        exceptions.ObjectLostError,
+    )
+    while error is not None:
+        if isinstance(error, lost):
+            return True
+        error = getattr(error, "cause", None)
+    return False
+
+
+def _wait_for(look: Callable[[], list[str]], poll_s: float, grace_s: float) -> list[str]:
+    deadline = time.monotonic() + grace_s
+    while not (names := look()) and time.monotonic() < deadline:
+        time.sleep(poll_s)
+    return names
+
+
 @contextmanager
-def ended_by_a_dead_node(look: Callable[[], list[str]], poll_s: float = POLL_S) -> Iterator[None]:
+def ended_by_a_dead_node(
+    look: Callable[[], list[str]], poll_s: float = POLL_S, grace_s: float = GRACE_S
+) -> Iterator[None]:
     """Interrupt the block, which must run in the main thread, once `look` names a dead node.
+
+    When the block fails for a lost worker first, `look` is asked for up to `grace_s` seconds more.
 
     Raises:
         NodeLost: it did, whatever the block itself raised by then.
@@ -78,6 +108,9 @@ def ended_by_a_dead_node(look: Callable[[], list[str]], poll_s: float = POLL_S) 
     try:
         yield
     except BaseException as error:
+        over.set()
+        if not found and lost_a_worker(error):
+            found.extend(_wait_for(look, poll_s, grace_s))
         if found:
             raise NodeLost(
                 f"a node of this training died: {', '.join(found)}. The same command resumes from the last checkpoint "
