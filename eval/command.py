@@ -18,7 +18,7 @@ from eval.progress import Progress
 from eval.records import Key, SampleFile, read_settings, settings_path, summary_path, write_json
 from eval.settings import SAME_FILE, Sampling, describe, differences
 from eval.summary import Incomplete, missing_keys, summarise, table
-from reward.provenance import commit
+from recipe.provenance import commit
 
 OK, MISSING, WRONG, INTERRUPTED = 0, 1, 2, 130
 _LISTED = 20  # missing samples named on the screen; the summary has all

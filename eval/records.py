@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from eval.problems import Problem
-from reward.provenance import write_text_atomic
+from recipe.provenance import write_text_atomic
 
 Key = tuple[int, int]
 Line = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.problems import Problem, hashes
-from reward.provenance import commit
+from recipe.provenance import commit
 
 # Samples may be added to a file only if these are the same.
 SAME_FILE = (

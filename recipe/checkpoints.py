@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from reward.provenance import write_text_atomic
+from recipe.provenance import write_text_atomic
 
 STATE_FILE = "dapo_state.json"
 CARRIED_FILE = "carried_groups.pt"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from recipe.group_filter import KEPT
+from recipe.provenance import write_text_atomic
 from recipe.sampling_metrics import GroupRecord
-from reward.provenance import write_text_atomic
 
 RIGHT = "right"
 WRONG = "wrong"

@@ -8,24 +8,25 @@ one step, and does). Before there are `window` steps with a value it says nothin
 from __future__ import annotations
 
 import math
-import numbers
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recipe.metrics_log import validation_accuracy
-
-ENTROPY = "actor/entropy"
-GRAD_NORM = "actor/grad_norm"
-TRUNCATED = "sampling/truncated_share/before_filter"
-KEPT_SHARE = "sampling/kept_share"
-PROBS_DIFF = "training/rollout_probs_diff_mean"
-LENGTH = "sampling/response_length/before_filter"
-REWARD = "sampling/reward/before_filter"
-ACCURACY = "sampling/acc/before_filter"
-HELD_OUT = "held-out accuracy"
-WATCHED = (ENTROPY, GRAD_NORM, TRUNCATED, KEPT_SHARE, PROBS_DIFF, LENGTH, REWARD, ACCURACY)
+from recipe.health_series import (
+    ACCURACY,
+    ENTROPY,
+    GRAD_NORM,
+    HELD_OUT,
+    KEPT_SHARE,
+    LENGTH,
+    PROBS_DIFF,
+    REWARD,
+    TRUNCATED,
+    Series,
+    gain,
+    window_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -88,49 +89,6 @@ class HealthSettings:
         return cls(values["window"], thresholds)
 
 
-def thresholds_are_numbers(config: Mapping[str, Any]) -> Iterator[str]:
-    """A preflight rule: the section `health` of a configuration can be read."""
-    try:
-        HealthSettings.from_mapping(config["health"])
-    except ValueError as error:
-        yield str(error)
-
-
-class Series:
-    """Values of the watched metrics up to now, in step order; steps without a value are left out."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[tuple[int, float]]] = {key: [] for key in (*WATCHED, HELD_OUT)}
-        self.step = 0
-
-    def add(self, step: int, data: Mapping[str, Any]) -> None:
-        """Append the metrics of one step; a run that resumed repeats steps, and what it logged of them before goes."""
-        self.step = step
-        for values in self._values.values():
-            while values and values[-1][0] > step:
-                values.pop()
-        for key in WATCHED:
-            value = data.get(key)
-            if isinstance(value, numbers.Real) and (key == GRAD_NORM or math.isfinite(value)):
-                self._put(key, step, float(value))
-        if (accuracy := validation_accuracy(data)) is not None:
-            self._put(HELD_OUT, step, accuracy)
-
-    def _put(self, key: str, step: int, value: float) -> None:
-        values = self._values[key]
-        if values and values[-1][0] == step:
-            values.pop()
-        values.append((step, value))
-
-    def values(self, key: str) -> list[float]:
-        """All values of a metric."""
-        return [value for _, value in self._values[key]]
-
-    def between(self, key: str, after: int, to: int) -> list[float]:
-        """Values of the steps after `after` up to `to`."""
-        return [value for step, value in self._values[key] if after < step <= to]
-
-
 class Monitor:
     """Feeds the steps of a run to the rules, one by one."""
 
@@ -163,14 +121,9 @@ def judge_run(steps: Mapping[int, Mapping[str, Any]], settings: HealthSettings) 
     return [finding for step, data in steps.items() for finding in monitor.observe(step, data)]
 
 
-def _window_mean(series: Series, key: str, window: int) -> float | None:
-    values = series.values(key)
-    return statistics.fmean(values[-window:]) if len(values) >= window else None
-
-
 def _below(name: str, key: str) -> Callable[[Series, HealthSettings], tuple[float, float] | None]:
     def judge(series: Series, settings: HealthSettings) -> tuple[float, float] | None:
-        mean, limit = _window_mean(series, key, settings.window), settings.thresholds[name]
+        mean, limit = window_mean(series, key, settings.window), settings.thresholds[name]
         return (mean, limit) if mean is not None and limit is not None and mean < limit else None
 
     return judge
@@ -178,7 +131,7 @@ def _below(name: str, key: str) -> Callable[[Series, HealthSettings], tuple[floa
 
 def _above(name: str, key: str) -> Callable[[Series, HealthSettings], tuple[float, float] | None]:
     def judge(series: Series, settings: HealthSettings) -> tuple[float, float] | None:
-        mean, limit = _window_mean(series, key, settings.window), settings.thresholds[name]
+        mean, limit = window_mean(series, key, settings.window), settings.thresholds[name]
         return (mean, limit) if mean is not None and limit is not None and mean > limit else None
 
     return judge
@@ -208,23 +161,12 @@ def _length_collapse(series: Series, settings: HealthSettings) -> tuple[float, f
 def _reward_without_accuracy(series: Series, settings: HealthSettings) -> tuple[float, float] | None:
     """Reward rose from one window to the next, accuracy (before the filter, or held out) did not."""
     window, limit = settings.window, settings.thresholds["reward_without_accuracy"]
-    reward_gain = _gain(series, REWARD, window)
+    reward_gain = gain(series, REWARD, window)
     if limit is None or reward_gain is None or reward_gain <= limit:
         return None
-    gains = [gain for key in (HELD_OUT, ACCURACY) if (gain := _gain(series, key, window, key == HELD_OUT)) is not None]
-    return (reward_gain, limit) if gains and min(gains) <= 0 else None
-
-
-def _gain(series: Series, key: str, window: int, sparse: bool = False) -> float | None:
-    """Mean of the last `window` steps minus that of the window before; None while a window is not full.
-
-    `sparse`: one value in each window is enough.
-    """
-    now = series.step
-    old, new = series.between(key, now - 2 * window, now - window), series.between(key, now - window, now)
-    if min(len(old), len(new)) < (1 if sparse else window):
-        return None
-    return statistics.fmean(new) - statistics.fmean(old)
+    gains = [gain(series, key, window, sparse=key == HELD_OUT) for key in (HELD_OUT, ACCURACY)]
+    known = [value for value in gains if value is not None]
+    return (reward_gain, limit) if known and min(known) <= 0 else None
 
 
 RULES: dict[str, Rule] = {

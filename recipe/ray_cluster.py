@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recipe.errors import ConfigError, user_errors
-from reward.provenance import commit
+from recipe.provenance import commit
 from reward.secrets import names_secret
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.

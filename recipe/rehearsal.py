@@ -25,9 +25,9 @@ from recipe.loop.phases import QUIET, Phase, evaluation_words, quoted
 from recipe.loop.processes import run_phase
 from recipe.loop.supervised import supervised
 from recipe.preflight.model_facts import model_folder
+from recipe.provenance import write_text_atomic
 from recipe.rehearsal_scale import SCALED, scaled
 from recipe.resolved import flatten, keys_of
-from reward.provenance import write_text_atomic
 
 CLUSTER = "cluster=rehearsal"
 MARKER = ".rehearsal"  # in a folder that a rehearsal made

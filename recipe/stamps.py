@@ -10,8 +10,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from recipe.checkpoints import resume_folder
+from recipe.provenance import commit, git, versions, write_text_atomic
 from recipe.run_identity import data_identity, file_list, model_identity
-from reward.provenance import commit, git, versions, write_text_atomic
 
 RESOLVED_CONFIG = "config.resolved.yaml"
 ATTEMPTS = "attempts"

@@ -19,7 +19,8 @@ from recipe.checkpoints import CARRIED_FILE, read_state, resume_folder, rotate, 
 from recipe.examples import ExampleLog
 from recipe.health import RULES, HealthSettings, Monitor
 from recipe.metrics_log import read_steps
-from recipe.run_identity import identity, resume_problems
+from recipe.resume_rules import resume_problems
+from recipe.run_identity import identity
 from recipe.sampling_seed import group_uid
 from reward.selftest import selftest
 

@@ -15,7 +15,7 @@ from eval.report.figures import SERIES, SERIES_DARK, Drawing, write_png
 from eval.report.health import Firing, firings
 from eval.report.read import Run
 from eval.report.responses import Response, choose, readable
-from reward.provenance import write_text_atomic
+from recipe.provenance import write_text_atomic
 
 RESPONSES = 20
 _FOLDER = Path(__file__).parent

@@ -23,7 +23,7 @@ from recipe.loop.__main__ import load, run_phases
 from recipe.loop.phases import phases, quoted
 from recipe.loop.summary import summarise
 from recipe.loop.supervised import supervised
-from reward.provenance import write_text_atomic
+from recipe.provenance import write_text_atomic
 
 PREPARATION = ("data", "base_model", "evaluate_before")
 TRAINING = ("train", "export", "evaluate_after")

@@ -70,6 +70,20 @@ def local_store() -> None:
     _replace("torch.distributed.rendezvous", "_create_c10d_store", parameters, make)
 
 
+def server_adapter() -> None:
+    """Let trainers reach a vLLM engine through `CPUServerAdapter`.
+
+    Upstream: `verl.workers.rollout.base` keeps the class names in a table that it has no function to add to.
+    """
+    from verl.workers.rollout.base import _ROLLOUT_REGISTRY as table
+
+    key, verls = ("vllm", "async"), "verl.workers.rollout.vllm_rollout.ServerAdapter"
+    ours = "recipe.cpu.server_adapter.CPUServerAdapter"
+    if table.get(key) not in (verls, ours):
+        raise RuntimeError(f"recipe.cpu.patches: verl's {key} rollout should be {verls}, found {table.get(key)}")
+    table[key] = ours
+
+
 def keep_linear_weights() -> None:
     """Keep a linear layer's original weight after vLLM has packed it for oneDNN.
 

@@ -18,3 +18,4 @@ def _load_replica():
 from verl.workers.rollout.replica import RolloutReplicaRegistry  # noqa: E402
 
 RolloutReplicaRegistry.register("vllm", _load_replica)
+patches.server_adapter()

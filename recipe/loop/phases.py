@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from reward.provenance import write_text_atomic
+from recipe.provenance import write_text_atomic
 
 # Threads that wait must not spin: beside any other work, an update of a small model would take thirty times as long.
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}

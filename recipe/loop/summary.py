@@ -7,8 +7,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from recipe.loop.phases import Record, report_page
+from recipe.provenance import commit, versions, write_text_atomic
 from recipe.stamps import RESOLVED_CONFIG
-from reward.provenance import commit, versions, write_text_atomic
 
 ACCURACY_KEYS = ("mean", "low", "high", "problems", "samples")
 

@@ -9,13 +9,14 @@ them all, and all problems are reported at once. A rule of your own is one funct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from recipe.health import thresholds_are_numbers
 from recipe.ignored_keys import ignored_keys
 from recipe.preflight import (
     batches,
     data,
+    health,
+    loop,
     machine,
     memory,
     model,
@@ -62,7 +63,7 @@ RECIPE_RULES: tuple[Rule, ...] = (
     storage.contents,
     storage.resume_mode,
     known_backends,
-    thresholds_are_numbers,
+    health.thresholds_are_numbers,
     secrets.none_in_configuration,
 )
 
@@ -130,27 +131,7 @@ def check_changed_settings(config: DictConfig) -> list[str]:
 
 def check_loop(config: DictConfig) -> list[str]:
     """Problems of what the laptop loop needs beyond the training."""
-    problems = []
-    if config.trainer.save_freq < 1:
-        problems.append(
-            f"trainer.save_freq={config.trainer.save_freq} saves no checkpoint, and the loop exports the last one; set "
-            "it to 1 or more steps"
-        )
-    for key in ("train_files", "val_files"):
-        if not isinstance(config.data[key], str):
-            problems.append(
-                f"data.{key}={list(config.data[key])}: the loop prepares and evaluates one file; give one path, or "
-                "train on several with python -m recipe.main_dapo"
-            )
-    for key in ("data", "evaluation"):
-        if OmegaConf.is_missing(config.loop, key):
-            problems.append(
-                f"loop.{key} is not set: experiment={config.recipe.experiment} is no loop of its own; prepare data and "
-                "evaluate by hand and train with python -m recipe.main_dapo, or set it"
-            )
-    if config.loop.warm_start is not None and config.loop.pretrained is None:
-        problems.append("loop.warm_start is set, but not loop.pretrained, the folder of the model that it starts from")
-    return problems
+    return list(loop.needs(config))
 
 
 def preflight(config: DictConfig, recipe_only: bool = False) -> Result:

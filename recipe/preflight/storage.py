@@ -12,7 +12,8 @@ from omegaconf import DictConfig
 from recipe.checkpoints import missing_parts, read_state, resume_folder, step_of, world_size
 from recipe.preflight.memory import checkpoint_bytes
 from recipe.preflight.model_facts import ModelFacts
-from recipe.run_identity import identity, load_bearing, loop_commands, resume_problems
+from recipe.resume_rules import resume_problems
+from recipe.run_identity import identity, load_bearing, loop_commands
 
 _GB = 1e9
 # File systems that other nodes do not see. Anything else (nfs, lustre, gpfs, ceph, fuse ...) is taken as shared.

@@ -270,3 +270,13 @@ def test_loop_names_another_preparation_of_the_data(tmp_path):
     write_state(make(tmp_path / "checkpoints", 3), {"run": identity(compose(words))})
     with pytest.raises(ConfigError, match=r"loop\.data"):
         load([*words, "loop.data=[data_prep.prepare,gsm8k]"])
+
+
+@pytest.mark.parametrize("stage", ["base_model", "warm_start"])
+def test_loop_names_another_start_before_it_makes_it(tmp_path, stage):
+    words = ["cluster=cpu", "experiment=smollm2_135m", f"run_dir={tmp_path}"]
+    write_state(make(tmp_path / "checkpoints", 3), {"run": identity(compose(words))})
+    changed = [*words, f"loop.{stage}=[data_prep.other]"]
+    with pytest.raises(ConfigError, match=rf"loop\.{stage}: data_prep.* -> data_prep\.other"):
+        load(changed)
+    load([*changed, "allow_changed_resume=true"])

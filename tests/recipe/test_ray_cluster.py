@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from recipe.errors import ConfigError
+from recipe.provenance import commit
 from recipe.ray_cluster import main, missing, runtime_env
-from reward.provenance import commit
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from recipe.checkpoints import write_state
 from recipe.preflight import check_changed_settings
 from recipe.preflight.storage import resumable, trained_already
-from recipe.run_identity import changes, data_identity, identity, model_digest, resume_problems
+from recipe.resume_rules import changes, resume_problems
+from recipe.run_identity import data_identity, identity, model_digest
 from tests.recipe.inputs import write_data, write_model
 from tests.recipe.test_checkpoints import make
 from tests.recipe.variants import variant

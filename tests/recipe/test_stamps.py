@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from recipe import stamps
+from recipe import provenance, stamps
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG, new_attempt, stamp
-from reward import provenance
 from tests.recipe.inputs import write_data
 from tests.recipe.variants import variant
 
