@@ -50,8 +50,8 @@ class WarmStart:
     min_value: int = 10
     max_value: int = 99
     problems: int = 5000
-    manners: tuple[float, float, float, float] = (0.4, 0.25, 0.175, 0.175)
-    careful_steps: int = 320
+    manners: tuple[float, float, float, float] = (0.37, 0.25, 0.19, 0.19)
+    careful_steps: int = 420
     manners_steps: int = 120
     batch_size: int = 64
     learning_rate: float = 2e-3
