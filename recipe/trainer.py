@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -140,8 +141,8 @@ class DAPOTrainer(PPOTrainerSync):
     def _save_checkpoint(self) -> None:
         """Write the sampler's state first, so that whatever verl's tracker names is complete."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+        shutil.rmtree(folder, ignore_errors=True)  # of an interrupted save, or cut short since: its parts must not mix
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CARRIED_FILE).unlink(missing_ok=True)  # of an interrupted save of this very step
         if (carried := self.replay_buffer.export_carried()) is not None:
             torch.save(carried, folder / CARRIED_FILE)
         state = {"sampler": self.replay_buffer.state_dict(), "gradient_steps": self.gradient_steps}

@@ -1,5 +1,6 @@
 """What the health rules say of a whole run, for people: each rule once, with the steps at which it fired. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from omegaconf import OmegaConf
 
 from eval.report.read import Run
 from recipe.compose import CONFIG_DIR
-from recipe.health import RULES, HealthSettings, judge_run
+from recipe.health import RULES, Finding, HealthSettings, judge_run
 
 DEFAULTS = CONFIG_DIR / "health" / "default.yaml"
 
@@ -34,7 +35,8 @@ def firings(run: Run) -> list[Firing] | None:
     """Rules that fired, in the order of the rules; None when no step was logged."""
     if not run.steps:
         return None
-    findings = judge_run(run.steps, settings_of(run.config))
+    findings = judge_run(run.steps, settings := settings_of(run.config))
+    findings = sorted([*findings, *_only_logged(run, findings, settings)], key=lambda finding: finding.step)
     found = []
     for name, rule in RULES.items():
         mine = [finding for finding in findings if finding.rule == name]
@@ -44,6 +46,14 @@ def firings(run: Run) -> list[Firing] | None:
                 Firing(rule.title, spans(steps, list(run.steps)), steps[-1] == max(run.steps), mine[-1].detail)
             )
     return found
+
+
+def _only_logged(run: Run, judged: Sequence[Finding], settings: HealthSettings) -> list[Finding]:
+    """What the run itself found and its series do not show: a value that is no finite number is not in them."""
+    known = {(finding.rule, finding.step) for finding in judged}
+    logged = {(rule, step) for step, data in run.steps.items() for rule in RULES if data.get(f"health/{rule}")}
+    limits = settings.thresholds
+    return [Finding(rule, step, math.nan, limits[rule] or math.nan) for rule, step in sorted(logged - known)]
 
 
 def spans(fired: Sequence[int], logged: Sequence[int]) -> str:

@@ -72,7 +72,9 @@ def write_table(out: Path, rungs: list[Rung], words: list[str]) -> str:
             commits.add(summary["commit"])
             steps.add(summary["steps"])
     found = rows(accuracies)
-    what = f"`python -m recipe.ablation {' '.join(words)}`, {os.cpu_count()} CPU cores"
+    seeds, names = dict.fromkeys(rung.seed for rung in rungs), dict.fromkeys(rung.technique for rung in rungs)
+    chosen = f"--seeds {' '.join(map(str, seeds))} --rungs {' '.join(names)}"
+    what = f"`python -m recipe.ablation {chosen} -- {' '.join(words)}`, {os.cpu_count()} CPU cores"
     caption = f"{what}; {', '.join(map(str, sorted(steps)))} steps; commit {', '.join(sorted(commits))}."
     text = markdown(found, caption)
     write_text_atomic(out / "table.md", text)

@@ -7,8 +7,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from recipe.loop.phases import Record, report_page
-from recipe.provenance import commit, versions, write_text_atomic
-from recipe.stamps import RESOLVED_CONFIG
+from recipe.provenance import write_text_atomic
+from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
 
 ACCURACY_KEYS = ("mean", "low", "high", "problems", "samples")
 
@@ -19,9 +19,15 @@ def accuracy(path: Path) -> dict[str, Any]:
     return {key: found[key] for key in ACCURACY_KEYS}
 
 
+def trained_with(run_dir: Path) -> dict[str, Any]:
+    """What the newest start of the training was made of; the code may have moved on since."""
+    return json.loads(max((run_dir / ATTEMPTS).glob("*/stamp.json")).read_text())
+
+
 def summarise(config: DictConfig, record: Record, run_dir: Path) -> dict[str, Any]:
     """Collect, write `summary.json` and return it."""
     seconds = {name: round(entry["seconds"], 1) for name, entry in record.data["phases"].items()}
+    trained = trained_with(run_dir)
     base = run_dir / "eval/base.summary.json"  # only where a warm start came between
     summary = {
         **({"accuracy_base": accuracy(base)} if config.loop.warm_start is not None else {}),
@@ -32,8 +38,8 @@ def summarise(config: DictConfig, record: Record, run_dir: Path) -> dict[str, An
         "peak_memory_gb": round(record.data["peak_bytes"] / 1e9, 2),
         "steps": config.trainer.total_training_steps,
         "seed": config.seed,
-        "versions": versions(),
-        "commit": commit(),
+        "versions": trained["versions"],
+        "commit": trained["commit"],
         "report": str(report_page(run_dir)) if report_page(run_dir).is_file() else None,
         "resolved_config": str(run_dir / RESOLVED_CONFIG),
     }

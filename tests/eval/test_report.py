@@ -1,6 +1,7 @@
 """The report: what it shows of whole, running, killed and hostile runs. tests/e2e/test_report_page.py looks at it."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -222,6 +223,17 @@ def test_health_uses_the_thresholds_of_the_run(tmp_path):
     (found,) = firings(run)
     assert (found.title, found.spans, found.now) == ("Truncated answers", "3 to 20", True)
     assert "threshold 0.01" in found.text
+
+
+def test_health_shows_a_gradient_that_is_no_number_as_the_run_logged_it(tmp_path):
+    folder = make_run(tmp_path / "run", steps=4)
+    log = next((folder / "metrics").glob("*.jsonl"))
+    lines = [json.loads(line) for line in log.open()]
+    lines[2]["data"] |= {"actor/grad_norm": math.inf, "health/gradient_spike": 1.0}
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (found,) = [firing for firing in firings(read_run(folder)) if firing.title == "Gradient spike"]
+    assert (found.spans, found.now) == (str(lines[2]["step"]), False)
+    assert "gradient norm nan" in found.text
 
 
 def test_spans_join_steps_that_follow_each_other():

@@ -91,7 +91,10 @@ def test_table_holds_the_runs_that_are_done(tmp_path):
         (run.folder / "summary.json").write_text(json.dumps(summary))
     text = write_table(tmp_path, runs, ["experiment=ablation_cpu"])
     assert text == (tmp_path / "table.md").read_text()
-    assert "experiment=ablation_cpu" in text
+    assert (
+        "`python -m recipe.ablation --seeds 1 2 --rungs naive_grpo overlong_filtering -- experiment=ablation_cpu`"
+        in text
+    )
     assert "30 steps; commit abc." in text
     content = json.loads((tmp_path / "table.json").read_text())
     assert content["accuracies"] == {"naive_grpo": {"1": 0.5, "2": 0.7}, "overlong_filtering": {"1": 0.6}}

@@ -1,4 +1,5 @@
 import contextlib
+import json
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ from recipe.loop.__main__ import load
 from recipe.loop.phases import Phase, Record, phases, quoted
 from recipe.loop.processes import remove_segments, segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
+from recipe.loop.summary import summarise
 from recipe.run_identity import identity
 from tests.recipe.test_checkpoints import make
 
@@ -280,3 +282,17 @@ def test_loop_names_another_start_before_it_makes_it(tmp_path, stage):
     with pytest.raises(ConfigError, match=rf"loop\.{stage}: data_prep.* -> data_prep\.other"):
         load(changed)
     load([*changed, "allow_changed_resume=true"])
+
+
+def test_summary_names_what_the_training_was_made_of_not_what_stands_here_now(tmp_path):
+    config = compose(["cluster=cpu", f"run_dir={tmp_path}"])
+    for name in ("before", "after"):
+        (tmp_path / "eval").mkdir(exist_ok=True)
+        found = {"mean": 0.5, "low": 0.4, "high": 0.6, "problems": 4, "samples": 2}
+        (tmp_path / f"eval/{name}.summary.json").write_text(json.dumps(found))
+    for number, commit in (("000", "old"), ("001", "trained")):
+        (tmp_path / "attempts" / number).mkdir(parents=True)
+        stamped = {"commit": commit, "versions": {"verl": "0.9.1"}}
+        (tmp_path / "attempts" / number / "stamp.json").write_text(json.dumps(stamped))
+    summary = summarise(config, Record(tmp_path / "loop.json"), tmp_path)
+    assert (summary["commit"], summary["versions"]) == ("trained", {"verl": "0.9.1"})
