@@ -10,7 +10,8 @@ use_venv
 status=0
 for file in requirements.txt requirements-cpu.txt requirements-flash-attn.txt; do
     say "$file"
-    # what is pinned is looked up as it stands: nothing is resolved or installed
-    uv tool run pip-audit@2.10.0 --requirement "$file" --disable-pip --no-deps --progress-spinner off "$@" || status=1
+    # nothing is resolved or installed; --strict, since a pin that could not be looked up is no good news
+    uv tool run pip-audit@2.10.0 --requirement "$file" --disable-pip --no-deps --strict \
+        --progress-spinner off "$@" || status=1
 done
 exit "$status"
