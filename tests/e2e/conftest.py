@@ -98,5 +98,5 @@ def base(tmp_path_factory):
         "data_prep.prepare", "arithmetic", "--out", folder / "data", "--template", "none",
         "--min_value", 10, "--train_rows", 1000, "--test_rows", 32,
     )  # fmt: skip
-    run_module("data_prep.tiny_model", "--out", folder / "base_model")
+    run_module("data_prep.tiny_model", "--out", folder / "base_model", "--careful_steps", 300)  # adds well enough here
     return folder
