@@ -25,9 +25,7 @@ def words(run_dir: Path, steps: int) -> list[str]:
         f"seed={SEED}",
         f"loop.data=[{','.join(repr(word) for word in prepare)}]",
         "loop.evaluation.n=1",
-        f"data.train_batch_size={GROUPS}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={GROUPS}",
-        f"actor_rollout_ref.rollout.n={SAMPLES}",
+        *batch(GROUPS, SAMPLES),
         f"{_SAMPLER}.surplus=carry_over",
         f"{_SAMPLER}.hedge=4",
         f"{_SAMPLER}.history.enable=true",
@@ -37,4 +35,13 @@ def words(run_dir: Path, steps: int) -> list[str]:
         "trainer.test_freq=-1",
         "trainer.val_before_train=false",
         "trainer.logger=[file]",
+    ]
+
+
+def batch(groups: int, samples: int) -> list[str]:
+    """Overrides of a step of so many groups of so many samples, trained in one update."""
+    return [
+        f"data.train_batch_size={groups}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={groups}",
+        f"actor_rollout_ref.rollout.n={samples}",
     ]
