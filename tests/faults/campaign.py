@@ -41,7 +41,7 @@ class Campaign:
         self._pending: list[dict[str, Any]] = []
         self._starts = 0
         self._order: list[str] = []
-        damage.mount_disk(self.run_dir / "checkpoints")
+        damage.put_back(self.run_dir / "checkpoints")
 
     def run(self, faults: list[Fault]) -> dict[str, Any]:
         """Do those of the faults that have no record yet, end the run, and return the summary."""
@@ -61,7 +61,7 @@ class Campaign:
 
     def close(self) -> None:
         """Take the small disk away; the checkpoints go with it."""
-        damage.unmount_disk(self.run_dir / "checkpoints")
+        damage.put_back(self.run_dir / "checkpoints")
 
     # ------------------------------------------------------------------ one start
 
