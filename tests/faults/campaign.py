@@ -18,7 +18,7 @@ from tests.faults import damage, recovery, verdict
 from tests.faults.ledger import Ledger
 from tests.faults.plan import LOOP, TRAIN, Fault
 from tests.faults.processes import Start, kill_all, marked
-from tests.faults.recipe import SEED, words
+from tests.faults.recipe import PASSES, SEED, words
 
 _FIRST_S, _START_S, _STEP_S, _END_S, _REPORT_S = 900, 420, 120, 150, 300
 """Longest waits in seconds: from the first command to a step (it prepares and evaluates before), from another, for a
@@ -26,7 +26,6 @@ step, for an end, for a report."""
 _GRACE_S = {LOOP: 2.0, TRAIN: 20.0}
 """Seconds that what is left of a start may take to end: the loop promises that nothing is left."""
 _FOREVER = 1_000_000
-_PASSES = 40
 
 
 class NotDone(RuntimeError):
@@ -134,7 +133,7 @@ class Campaign:
 
     def _verls_order(self) -> list[str]:
         if not self._order:
-            self._order = prompts_in_order(self.data, SEED, _PASSES)
+            self._order = prompts_in_order(self.data, SEED, PASSES)
         return self._order
 
     # ------------------------------------------------------------------ one fault

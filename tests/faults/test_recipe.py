@@ -12,6 +12,8 @@ def test_the_campaigns_run_is_a_recipe_that_the_loop_takes(tmp_path):
     config = compose(recipe.words(tmp_path / "run", 1_000_000))
     assert check_recipe(config) + check_loop(config) == []
     assert config.data.train_batch_size == recipe.GROUPS
+    history = config.trainer.v1.sampler.sampler_kwargs.history
+    assert history.streak == history.keep == recipe.PASSES
     assert config.loop.data[2] == f"--out={tmp_path}/run/data"
 
 
