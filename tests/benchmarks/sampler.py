@@ -40,9 +40,13 @@ def command(module: str, *arguments: object) -> None:
 
 def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: int) -> dict[str, Any]:
     """Train the tiny recipe with the overrides `changed`; return its figures."""
-    command(
-        "tests.benchmarks.sampler",
-        "--train",
+    command("tests.benchmarks.sampler", "--train", *words(base, run_dir, steps, seed), *changed)
+    return figures(run_dir)
+
+
+def words(base: Path, run_dir: Path, steps: int, seed: int) -> list[str]:
+    """Overrides of the tiny recipe on what `make_base` has made: nothing but steps."""
+    return [
         "experiment=tiny",
         "technique=dapo",
         "cluster=cpu",
@@ -55,9 +59,7 @@ def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: i
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",
-        *changed,
-    )
-    return figures(run_dir)
+    ]
 
 
 def run_training(overrides: list[str]) -> None:

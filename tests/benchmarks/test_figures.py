@@ -5,8 +5,11 @@ import os
 
 import pytest
 
+from recipe.compose import compose
+from recipe.preflight import check_recipe
+from tests.benchmarks import growth
 from tests.benchmarks.loop import arm, rollout_rate
-from tests.benchmarks.sampler import figures, medians
+from tests.benchmarks.sampler import figures, medians, words
 
 STEP_S = {1: 9.0, 2: 2.0, 3: 4.0, 4: 3.0}
 
@@ -46,3 +49,29 @@ def test_an_arm_counts_what_it_trained_and_when_its_first_step_began(run):
 
 def test_the_rate_of_a_rollout_counts_rejected_groups(run):
     assert rollout_rate(run) == (60 / 1.5, 3)
+
+
+def test_growth_is_a_table_with_the_lengths_that_were_generated(run):
+    first = {"groups": 8} | growth.row(run)
+    assert first == {
+        "groups": 8,
+        "step_s": 3.0,
+        "gen_s": 1.5,
+        "response_length": 10.0,
+        "generated_groups": 3.0,
+        "generated_tokens": 60.0,
+    }
+    lines = growth.table([first, first | {"groups": 16, "step_s": 4.5}]).splitlines()
+    assert lines[0].startswith("| groups | step_s |")
+    assert lines[0].count("|") == lines[1].count("|") == lines[3].count("|")
+    assert lines[3].endswith("| 60 | 1.50 |")
+
+
+def test_the_series_of_growth_are_recipes(tmp_path):
+    base = tmp_path / "base"
+    for changed in (growth.more_groups(64), growth.longer_answers(256, tmp_path / "untrained")):
+        config = compose([*words(base, tmp_path / "run", 4, 1), *changed])
+        assert check_recipe(config) == [] or changed[-1].endswith("=288")
+        assert config.data.train_batch_size % config.actor_rollout_ref.actor.ppo_mini_batch_size == 0
+    assert config.actor_rollout_ref.model.path == f"{tmp_path}/untrained"
+    assert config.actor_rollout_ref.rollout.max_model_len == 32 + config.data.max_response_length
