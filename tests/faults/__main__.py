@@ -9,7 +9,7 @@
         [--again]                          do the faults that were lost once more
     --long [STEPS]                         does memory, files or shared memory grow, and is anything left behind?
     --determinism                          is the first step the same twice?
-    --secrets                              do planted keys turn up in anything that a run writes?
+    --secrets                              do planted keys turn up in anything that a whole loop writes?
 
 Ends with one JSON line, a campaign with a table before it; status 1 when something was lost or found. Takes minutes, a
 campaign about two a fault on two cores, the long run a few seconds a step.
