@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from tests.benchmarks import sampler
 from tests.faults import recovery, series
 from tests.faults.plan import TRAIN
 from tests.faults.processes import Start, command_line
@@ -19,15 +20,15 @@ _SAMPLE_S = 5.0
 _START_S, _STEP_S, _STALLED_S = 420, 10, 240
 """Most seconds to the first step, a step on average, and from any step to the next."""
 _SHM = Path("/dev/shm")
-_STILL = "actor_rollout_ref.actor.optim.lr=1e-9"
-"""Every part of a step runs, but the weights stay: a model that learns is right ever more often, so ever more groups
-are sent for a batch, and what that takes would look like a leak."""
 
 
 def words(scratch: Scratch, steps: int) -> list[str]:
-    """Overrides of `recipe.main_dapo`: four groups of four, which the base model fills in about one wave."""
-    few = [f"trainer.total_training_steps={steps}", "trainer.save_freq=50"]
-    return [*shipped_words(scratch), *batch(groups=4, samples=4), _STILL, *few]
+    """Overrides of `recipe.main_dapo`: four groups of four, which the base model fills in about one wave.
+
+    Every part of a step runs, but the weights stay: a model that learns is right ever more often, so ever more groups
+    are sent for a batch, and what that takes would look like a leak.
+    """
+    return [*shipped_words(scratch, steps), *batch(groups=4, samples=4), sampler.STILL, "trainer.save_freq=50"]
 
 
 def run(folder: Path, steps: int) -> dict[str, Any]:
