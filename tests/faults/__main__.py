@@ -78,7 +78,8 @@ def main() -> None:
     try:
         result = measure(arguments)
     except KeyboardInterrupt:
-        sys.exit("interrupted; the same command goes on")
+        other = arguments.long or arguments.determinism or arguments.secrets
+        sys.exit("interrupted; " + ("the same command begins anew" if other else "the same command goes on"))
     except (OtherCampaign, Stopped) as error:
         sys.exit(f"error: {error}")
     print(json.dumps(result))
