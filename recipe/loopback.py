@@ -4,8 +4,9 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a listener at `host` is reached from this machine alone."""
+    """Whether a listener at `host`, which may be an IPv4 address as IPv6 writes it, is reached from here alone."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -35,10 +35,7 @@ def paper_curves(runs: Sequence[Run]) -> list[Drawing]:
 
 def filter_curves(runs: Sequence[Run]) -> list[Drawing]:
     """What the filter saw, kept and wasted."""
-    groups = [
-        drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _groups(run, i, len(runs))) is not None
-    ]
-    return [*groups, *_drawn(curves.FILTER, runs)]
+    return [*_each(_groups, runs), *_drawn(curves.FILTER, runs)]
 
 
 def update_curves(runs: Sequence[Run]) -> list[Drawing]:
@@ -48,10 +45,7 @@ def update_curves(runs: Sequence[Run]) -> list[Drawing]:
 
 def cost_curves(runs: Sequence[Run]) -> list[Drawing]:
     """Time, memory and throughput."""
-    times = [
-        drawing for i, run in enumerate(runs[:_MOST_STACKED]) if (drawing := _times(run, i, len(runs))) is not None
-    ]
-    return [*times, *_drawn(curves.COST, runs)]
+    return [*_each(_times, runs), *_drawn(curves.COST, runs)]
 
 
 def accuracy(runs: Sequence[Run]) -> list[Drawing]:

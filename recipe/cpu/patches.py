@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from recipe.cpu.weight_socket import limit_waits
 from recipe.loopback import is_loopback
 
 
@@ -82,6 +83,25 @@ def server_adapter() -> None:
     if table.get(key) not in (verls, ours):
         raise RuntimeError(f"recipe.cpu.patches: verl's {key} rollout should be {verls}, found {table.get(key)}")
     table[key] = ours
+
+
+def weight_sender() -> None:
+    """Let a trainer whose engine has died while it sends weights fail after a while; verl's waits for ever.
+
+    Upstream: `BucketedWeightSender` would have to limit how long its socket waits, or watch the engine's answer. Called
+    where `verl.workers.rollout.vllm_rollout.vllm_rollout`, which copies the class by name, is imported already.
+    """
+
+    def make(original):
+        class BucketedWeightSender(original):
+            def _init_socket(self):
+                super()._init_socket()
+                limit_waits(self.socket)
+
+        return BucketedWeightSender
+
+    parameters = ["zmq_handle", "bucket_size_mb", "use_shm"]
+    _replace("verl.workers.rollout.vllm_rollout.vllm_rollout", "BucketedWeightSender", parameters, make)
 
 
 def keep_linear_weights() -> None:

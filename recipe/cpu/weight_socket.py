@@ -2,8 +2,11 @@
 
 import tempfile
 
+import zmq
+
 _VERLS = "ipc:///tmp/"
 _LONGEST = 107  # bytes that a socket's path may have
+WAIT_S = 60.0  # for an engine to take a bucket of weights
 
 
 def own_socket(handle: str) -> str:
@@ -19,3 +22,10 @@ def own_socket(handle: str) -> str:
         raise RuntimeError(f"recipe.cpu.weight_socket: verl's socket is {handle}, not below {_VERLS}; read its source")
     path = f"{tempfile.gettempdir()}/{handle.removeprefix(_VERLS)}"
     return f"ipc://{path}" if len(path.encode()) <= _LONGEST else handle
+
+
+def limit_waits(socket: zmq.Socket, seconds: float = WAIT_S) -> None:
+    """Let a socket raise `zmq.Again` where it would wait longer for its other end, and not wait for it at its end."""
+    for option in (zmq.SNDTIMEO, zmq.RCVTIMEO):
+        socket.setsockopt(option, round(1000 * seconds))
+    socket.setsockopt(zmq.LINGER, 0)

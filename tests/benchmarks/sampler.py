@@ -18,7 +18,11 @@ from typing import Any
 
 import psutil
 
+from recipe.metrics_log import read_steps
+
 ROOT = Path(__file__).parents[2]
+STILL = "actor_rollout_ref.actor.optim.lr=1e-9"
+"""Holds the model still: whatever is compared then answers alike at every step."""
 SAMPLERS = {
     "ours": [],
     "verl_builtin": [
@@ -36,9 +40,13 @@ def command(module: str, *arguments: object) -> None:
 
 def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: int) -> dict[str, Any]:
     """Train the tiny recipe with the overrides `changed`; return its figures."""
-    command(
-        "tests.benchmarks.sampler",
-        "--train",
+    command("tests.benchmarks.sampler", "--train", *words(base, run_dir, steps, seed), *changed)
+    return figures(run_dir)
+
+
+def words(base: Path, run_dir: Path, steps: int, seed: int) -> list[str]:
+    """Overrides of the tiny recipe on what `make_base` has made: nothing but steps."""
+    return [
         "experiment=tiny",
         "technique=dapo",
         "cluster=cpu",
@@ -51,9 +59,7 @@ def train(changed: Sequence[str], base: Path, run_dir: Path, steps: int, seed: i
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",
-        *changed,
-    )
-    return figures(run_dir)
+    ]
 
 
 def run_training(overrides: list[str]) -> None:
@@ -71,24 +77,39 @@ def run_training(overrides: list[str]) -> None:
 
 def figures(run_dir: Path) -> dict[str, Any]:
     """Groups a step (all steps) and median seconds a step and of its generation (without the first)."""
-    lines = [line for path in sorted((run_dir / "metrics").glob("*.jsonl")) for line in path.open()]
-    logged = sorted((entry["step"], entry["data"]) for entry in map(json.loads, lines))
+    logged = read_steps(run_dir / "metrics").values()
     dumps = sorted((run_dir / "rollouts").glob("*.jsonl"), key=lambda path: int(path.stem))
-    warm = [data for step, data in logged if step > 1]
+    warm = medians(run_dir, ["timing_s/step", "timing_s/gen", "response_length/mean"])
     return {
         "groups_a_step": [groups(path) for path in dumps],
-        "step_s": round(median(data["timing_s/step"] for data in warm), 2),
-        "gen_s": round(median(data["timing_s/gen"] for data in warm), 2),
-        "all_step_s": [round(data["timing_s/step"], 2) for _, data in logged],
-        "all_gen_s": [round(data["timing_s/gen"], 2) for _, data in logged],
-        "response_length": round(median(data["response_length/mean"] for data in warm), 1),
+        "step_s": warm["timing_s/step"],
+        "gen_s": warm["timing_s/gen"],
+        "all_step_s": [round(data["timing_s/step"], 2) for data in logged],
+        "all_gen_s": [round(data["timing_s/gen"], 2) for data in logged],
+        "response_length": round(warm["response_length/mean"], 1),
     }
 
 
+def medians(run_dir: Path, keys: Sequence[str]) -> dict[str, float]:
+    """Medians over the steps without the first, of those keys that every such step has logged."""
+    warm = [data for step, data in read_steps(run_dir / "metrics").items() if step > 1]
+    return {key: round(median(data[key] for data in warm), 2) for key in keys if all(key in data for data in warm)}
+
+
 def groups(dump: Path) -> int:
-    """Prompts in a rollout dump of verl; padding rows are not prompts."""
-    uids = [json.loads(line)["uid"].split("_")[0] for line in dump.open()]
-    return len({uid for uid in uids if not uid.startswith("pad")})
+    """Prompts in a rollout dump of verl."""
+    return len({uid.split("_")[0] for uid in _uids(dump)})
+
+
+def samples(dump: Path) -> int:
+    """Samples in a rollout dump of verl."""
+    return len(_uids(dump))
+
+
+def _uids(dump: Path) -> list[str]:
+    """Names of the samples; padding rows are none."""
+    uids = [json.loads(line)["uid"] for line in dump.open()]
+    return [uid for uid in uids if not uid.startswith("pad")]
 
 
 def make_base(base: Path, seed: int) -> Path:

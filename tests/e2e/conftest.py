@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from recipe.metrics_log import read_steps
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,9 +38,8 @@ def run_module(module, *arguments, check=True, timeout=1100):
 
 
 def metrics(run_dir):
-    """All logged steps of a run, over all attempts: a list of (step, metrics)."""
-    lines = [line for path in sorted((Path(run_dir) / "metrics").glob("*.jsonl")) for line in path.open()]
-    return [(entry["step"], entry["data"]) for entry in map(json.loads, lines)]
+    """All logged steps of a run, of each its last attempt: a list of (step, metrics)."""
+    return list(read_steps(Path(run_dir) / "metrics").items())
 
 
 def mine(marker):

@@ -1,7 +1,6 @@
 """The laptop loop, start to end, and what it leaves behind."""
 
 import contextlib
-import ipaddress
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ import time
 import psutil
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from recipe.loopback import is_loopback
 from tests.e2e.conftest import ROOT, metrics, mine, run_module
 
 STEPS = 6  # long enough to be interrupted after the first
@@ -29,12 +29,6 @@ def arguments(base, run_dir, steps):
         "trainer.val_before_train=false",
         "trainer.logger=[console,wandb,tensorboard]",  # and file, which is always on
     ]
-
-
-def is_loopback(address):
-    """Whether an address, such as ::ffff:127.0.0.1, is of this machine alone."""
-    parsed = ipaddress.ip_address(address)
-    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
 
 
 def open_to_the_network(processes):

@@ -116,6 +116,8 @@ def test_beyond_loopback_only_with_a_key(model, monkeypatch):
     assert (settings.host, settings.api_keys) == ("0.0.0.0", ("secret",))
     monkeypatch.setenv("VLLM_API_KEY", "of the environment")
     assert read(model=str(model), host="0.0.0.0").api_keys == ("of the environment",)
+    assert is_loopback("::ffff:127.0.0.1")  # as a list of sockets names it
+    assert not is_loopback("::ffff:10.0.0.1")
     assert not is_loopback("")
 
 

@@ -1,87 +1,118 @@
 """A chain of starts of one run: each shows that the faults before it are overcome, and is hit by the next."""
 
 import contextlib
-import json
+import hashlib
 import random
+import shutil
 import signal
-import sys
+import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from recipe.loop.processes import remove_segments, segments
 from tests.e2e.conftest import prompts_in_order, run_module
 from tests.faults import damage, recovery, verdict
+from tests.faults.ledger import Ledger
 from tests.faults.plan import LOOP, TRAIN, Fault
-from tests.faults.processes import Start
-from tests.faults.recipe import SEED, words
+from tests.faults.processes import Start, kill_all, marked
+from tests.faults.recipe import PASSES, SEED, words
 
-_START_S, _STEP_S, _END_S = 420, 120, 150
-"""Longest waits: from a command to a step (the first start prepares and evaluates first), for a step, for an end."""
+_FIRST_S, _START_S, _STEP_S, _END_S, _REPORT_S = 900, 420, 120, 150, 300
+"""Longest waits in seconds: from the first command to a step (it prepares and evaluates before), from another, for a
+step, for an end, for a report."""
 _GRACE_S = {LOOP: 2.0, TRAIN: 20.0}
 """Seconds that what is left of a start may take to end: the loop promises that nothing is left."""
 _FOREVER = 1_000_000
-_PASSES = 40
 
 
 class NotDone(RuntimeError):
     """A fault could not be done as planned; the message is one of its problems."""
 
 
-class Campaign:
-    """The run under `folder`, and the record of the faults that it has overcome."""
+class Stopped(RuntimeError):
+    """The campaign should not go on; the message says why."""
 
-    def __init__(self, folder: Path):
-        self.folder, self.run_dir = folder, folder / "run"
-        self.results = folder / "faults.jsonl"
-        self.records: list[dict[str, Any]] = []
-        if self.results.is_file():
-            self.records = [json.loads(line) for line in self.results.read_text().splitlines()]
-        self._pending: list[dict[str, Any]] = []
+
+class Campaign:
+    """The run under `folder`, and the faults that are done to it."""
+
+    def __init__(self, folder: Path, faults: Sequence[Fault], ledger: Ledger):
+        self.folder, self.run_dir, self.faults, self.ledger = folder, folder / "run", faults, ledger
+        self.checkpoints, self.data = self.run_dir / "checkpoints", self.run_dir / "data" / "train.parquet"
+        name = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+        self._mark = f"faults-{name}"
+        self._temporary = Path(tempfile.gettempdir()) / f"f{name}"  # short: Ray's sockets are in it
         self._starts = 0
         self._order: list[str] = []
-        damage.mount_disk(self.run_dir / "checkpoints")
 
-    def run(self, faults: list[Fault]) -> dict[str, Any]:
-        """Do those of the faults that have no record yet, end the run, and return the summary."""
-        done = {record["number"] for record in self.records}
-        for fault in faults:
-            if fault.number not in done:
-                before = segments()
-                self._pending.append(self._hit(fault) if fault.live else self._damage(fault))
-                remove_segments(before)
-                if not fault.live:
-                    continue
-                said = self._pending[-1]
-                print(f"[{fault.number + 1}/{len(faults)}] {fault}: {said['last_line'][:150]}", flush=True)
-        if self._pending:
+    def run(self, minutes: float | None = None) -> dict[str, Any]:
+        """Do those of the faults that are not done yet, begin none after so many minutes, and return the summary.
+
+        Raises:
+            Stopped: one fault after the other is lost.
+        """
+        self._tidy_up()
+        until = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+        todo = [fault for fault in self.faults if fault.number not in self.ledger.done]
+        for fault in todo:
+            if time.monotonic() >= until:
+                break
+            record = self._hit(fault) if fault.live else self._damage(fault)
+            self.ledger.add(record)
+            print(f"[{fault.number + 1}/{len(self.faults)}] {fault}: {record['last_line'][:150]}", flush=True)
+            if self.ledger.in_trouble():
+                raise Stopped(f"one fault after the other is lost: see {self.folder}; --again does them once more")
+        left = [fault.number for fault in self.faults if fault.number not in self.ledger.done]
+        if not left and self.ledger.pending:
             self._reach_the_end()
-        return verdict.summary(self.records)
+        if not left and len(self.ledger.records) != len(self.faults):
+            raise Stopped(f"{len(self.ledger.records)} records of {len(self.faults)} faults in {self.folder}")
+        return verdict.summary(self.ledger.records) | {
+            "left": len(left),
+            "not_judged": len(self.ledger.pending),
+            "lost_before": len(self.ledger.lost_before),
+        }
 
-    def close(self) -> None:
-        """Take the small disk away; the checkpoints go with it."""
-        damage.unmount_disk(self.run_dir / "checkpoints")
+    def _tidy_up(self) -> None:
+        """Put away what a campaign that was killed has left: processes, segments, a small disk, corrupted data."""
+        kill_all(lambda: marked(self._mark))
+        if self.ledger.segments is not None:
+            remove_segments({Path("/dev/shm") / name for name in self.ledger.segments})
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        damage.put_right(self.data)
+        damage.put_back(self.checkpoints)
 
     # ------------------------------------------------------------------ one start
 
-    def _start(self, module: str, steps: int = _FOREVER, clock: bool = False) -> Start:
+    @contextlib.contextmanager
+    def _start(self, module: str, steps: int = _FOREVER, clock: bool = False) -> Iterator[Start]:
+        """A start of which nothing is left after the block."""
         self._starts += 1
-        log = self.folder / "starts" / f"{time.strftime('%H%M%S')}-{self._starts:03d}.log"
+        before = segments()
+        self.ledger.starts(before)
+        self._temporary.mkdir(exist_ok=True)
+        log = self.folder / "starts" / f"{time.strftime('%d-%H%M%S')}-{self._starts:03d}.log"
         environment = damage.clock_environment(self.folder) if clock else {}
-        return Start(module, words(self.run_dir, steps), log, environment)
+        environment |= {"TMPDIR": str(self._temporary)}
+        start = Start(module, words(self.run_dir, steps), log, environment, self._mark)
+        try:
+            yield start
+        finally:
+            start.kill()
+            remove_segments(before)
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     @contextlib.contextmanager
     def _started(self, module: str, **how) -> Iterator[tuple[Start, "Progress"]]:
         """A start that is judged once it has ended: whatever was pending before it must be overcome by it."""
         before = recovery.last_complete(self.run_dir)
         known = recovery.attempts(self.run_dir)
-        start = self._start(module, **how)
-        progress = Progress(self.run_dir, known, start)
-        try:
+        with self._start(module, **how) as start:
+            progress = Progress(self.run_dir, known, start)
             yield start, progress
-        finally:
-            start.kill()
         self._judge(before, progress)
 
     def _judge(self, before: int, progress: "Progress") -> None:
@@ -89,24 +120,20 @@ class Campaign:
         path = progress.path()
         if path is None or not recovery.logged(path):
             return
-        found = recovery.problems(self.run_dir, path, before, self._verls_order())
-        for record in self._pending:
-            record["problems"] += found
-            record |= {"resumed_from": before, "seconds_to_recover": progress.first_step_s}
-            self._write(record)
-        self._pending = []
+        try:
+            found = recovery.problems(self.run_dir, path, before, self._verls_order())
+        except (OSError, ValueError, KeyError) as error:  # a file that a run should have written, and has not
+            found = [f"what the run wrote cannot be judged: {error!r}"]
+        self._settle(found, before, progress.first_step_s)
 
-    def _write(self, record: dict[str, Any]) -> None:
-        self.records.append(record)
-        with self.results.open("a") as f:
-            f.write(json.dumps(record) + "\n")
-        state = "LOST: " + "; ".join(record["problems"]) if record["problems"] else "overcome"
-        seconds = record["seconds_to_recover"]
-        print(f"    {record['fault']}: {state}, step {record['resumed_from']}, {seconds} s", flush=True)
+    def _settle(self, problems: list[str], before: int, seconds: float | None) -> None:
+        for record in self.ledger.settle(problems, before, seconds):
+            state = "LOST: " + "; ".join(record["problems"]) if record["problems"] else "overcome"
+            print(f"    {record['fault']}: {state}, from step {before}, {seconds} s", flush=True)
 
     def _verls_order(self) -> list[str]:
         if not self._order:
-            self._order = prompts_in_order(self.run_dir / "data" / "train.parquet", SEED, _PASSES)
+            self._order = prompts_in_order(self.data, SEED, PASSES)
         return self._order
 
     # ------------------------------------------------------------------ one fault
@@ -115,9 +142,11 @@ class Campaign:
         """Start the run, do the fault at its moment, and see how the run ends."""
         problems: list[str] = []
         record = {"number": fault.number, "kind": fault.kind, "fault": str(fault), "problems": problems, "how": ""}
-        with self._started(str(fault.by), clock=fault.kind == "clock_jump") as (start, progress):
+        disk = damage.small_disk(self.checkpoints) if fault.kind == "full_disk" else contextlib.nullcontext()
+        longest = _START_S if recovery.attempts(self.run_dir) else _FIRST_S
+        with disk, self._started(str(fault.by), clock=fault.kind == "clock_jump") as (start, progress):
             if fault.steps:
-                start.wait(_START_S, lambda: progress.steps() >= fault.steps)
+                start.wait(longest, lambda: progress.steps() >= fault.steps)
             start.wait(fault.delay_s)
             if progress.steps() < fault.steps:
                 problems.append(f"only {progress.steps()} steps before the fault")
@@ -127,6 +156,8 @@ class Campaign:
                     start.wait(_END_S)
             except NotDone as error:
                 problems.append(str(error))
+                start.child.send_signal(signal.SIGTERM)
+                start.wait(_END_S)
             record |= self._ending(fault, start, problems)
         return record
 
@@ -134,7 +165,7 @@ class Campaign:
     def _fault(self, fault: Fault, start: Start, progress: "Progress") -> Iterator[str]:
         rng = random.Random(f"{fault.number} {fault}")
         if fault.kind == "full_disk":
-            with damage.full_disk(self.run_dir / "checkpoints", self._victim(start, "kill_trainer")) as how:
+            with damage.full_disk(self.checkpoints, self._victim(start, "kill_trainer")) as how:
                 yield how
         elif fault.kind == "clock_jump":
             yield self._jump(rng, start, progress)
@@ -172,8 +203,9 @@ class Campaign:
         output = start.log.read_text(errors="replace")
         if orphans:
             problems.append(f"left running: {orphans}")
-        # a driver that is killed says nothing more; who started it sees the signal
+        # a driver that is killed, or terminated before it listens, says nothing; who started it sees the signal
         silent = fault.kind == "kill_driver" and fault.by == TRAIN
+        silent |= start.child.poll() == -signal.SIGTERM and not fault.steps
         if not hung and not verdict.clear(output) and not silent:
             problems.append(f"unclear last line: {verdict.last_line(output)[:200]}")
         if start.child.poll() == 0:
@@ -186,24 +218,37 @@ class Campaign:
         rng = random.Random(f"{fault.number} {fault}")
         record = {"number": fault.number, "kind": fault.kind, "fault": str(fault), "problems": [], "last_line": ""}
         if fault.kind == "truncated_checkpoint":
-            newest = recovery.last_complete(self.run_dir)
-            record["how"] = damage.truncate_checkpoint(self.run_dir / "checkpoints" / f"global_step_{newest}", rng)
+            record |= self._truncated(rng)
         elif fault.kind == "corrupted_data":
-            with damage.corrupted_page(self.run_dir / "data" / "train.parquet", rng) as how:
+            with damage.corrupted_page(self.data, rng) as how:
                 record["how"] = how
                 record["problems"] += self._refused(rng.choice((LOOP, TRAIN)))
         else:
             record["how"] = damage.remove_rollout(self.run_dir, rng)
-            report = run_module("eval.report", self.run_dir, "--out", self.run_dir / "report", check=False)
-            if report.returncode != 0:
-                record["problems"].append(f"the report ended with {report.returncode}: {report.stderr[-300:]}")
+            record["problems"] += self._report()
         return record
+
+    def _truncated(self, rng: random.Random) -> dict[str, Any]:
+        """Cut the newest checkpoint short, if there is another: without one no run could go on."""
+        complete = recovery.complete(self.run_dir)
+        if len(complete) < 2:
+            return {"problems": [f"not done: the complete checkpoints are {complete}"], "how": "not done"}
+        return {"how": damage.truncate_checkpoint(self.checkpoints / f"global_step_{complete[-1]}", rng)}
+
+    def _report(self) -> list[str]:
+        """The report is drawn from what is there."""
+        out = self.run_dir / "report"
+        try:
+            done = run_module("eval.report", self.run_dir, "--out", out, check=False, timeout=_REPORT_S)
+        except subprocess.TimeoutExpired:
+            return [f"the report did not end within {_REPORT_S} s"]
+        return [f"the report ended with {done.returncode}: {done.stderr[-300:]}"] if done.returncode else []
 
     def _refused(self, module: str) -> list[str]:
         """A start on data that are not this run's trains nothing and says why."""
-        start = self._start(module)
-        start.wait(_STEP_S)
-        hung, orphans = start.child.poll() is None, start.orphans(_GRACE_S[module])
+        with self._start(module) as start:
+            start.wait(_STEP_S)
+            hung, orphans = start.child.poll() is None, start.orphans(_GRACE_S[module])
         output = start.log.read_text(errors="replace")
         found = [f"{module} did not end"] if hung else []
         found += [f"left running: {orphans}"] if orphans and not hung else []
@@ -215,17 +260,18 @@ class Campaign:
 
     def _reach_the_end(self) -> None:
         """A last start trains two steps and ends by itself; without it the last fault would not be judged."""
-        target = recovery.last_complete(self.run_dir) + 2
+        before = recovery.last_complete(self.run_dir)
+        target, pending = before + 2, self.ledger.pending
         with self._started(TRAIN, steps=target) as (start, progress):
-            start.wait(_START_S)
+            start.wait(_START_S, lambda: progress.steps() < 0)  # never true, but the first step is noticed
             problems = [] if start.child.poll() == 0 else [f"the last start ended with {start.child.poll()}"]
             problems += [f"left running: {left}"] if (left := start.orphans(_GRACE_S[TRAIN])) else []
             if recovery.last_complete(self.run_dir) != target:
                 problems.append(f"the target, step {target}, was not reached")
-            for record in self._pending:
+            for record in pending:
                 record["problems"] += problems
-            if progress.path() is None and self._pending:
-                sys.exit(f"the last start trained nothing; see {start.log}")
+        if self.ledger.pending:
+            self._settle([f"the last start trained nothing; see {start.log}"], before, None)
 
 
 class Progress:
@@ -245,5 +291,5 @@ class Progress:
         path = self.path()
         count = len(recovery.logged(path)) if path is not None else 0
         if count and self.first_step_s is None:
-            self.first_step_s = round(time.time() - self._start.began, 1)
+            self.first_step_s = round(time.monotonic() - self._start.began, 1)
         return count

@@ -4,14 +4,17 @@ import contextlib
 import os
 import random
 import resource
+import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
-MOUNT_MB = 512
+MOUNT_MB = 128
 _LEFT_BYTES = 4_000_000  # less than a checkpoint of the tiny model
+_REFILL_S = 0.02
 FILLER = "filler"
 CLOCK = "FAULTS_CLOCK"
 """Environment variable with the path of a file that holds the clock's error in seconds."""
@@ -61,24 +64,52 @@ def set_clock(folder: Path, seconds: float) -> None:
     partial.replace(folder / "clock" / "error")
 
 
-def mount_disk(folder: Path) -> bool:
-    """Put a small disk (tmpfs) at `folder`; False where this user may not mount."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if os.path.ismount(folder):
-        return True
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """Let `folder` be a small disk (tmpfs) inside the block, its content on it; no other where this user may not mount.
+
+    Outside the block everything lies on the disk below, so that nothing is lost with the mount.
+    """
+    put_back(folder)
+    copy = _copy(folder)
     command = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_MB}m", "tmpfs", str(folder)]
-    return subprocess.run(command, capture_output=True).returncode == 0
+    if subprocess.run(command, capture_output=True).returncode == 0:
+        shutil.copytree(copy, folder, dirs_exist_ok=True)
+    shutil.rmtree(copy)
+    try:
+        yield
+    finally:
+        put_back(folder)
 
 
-def unmount_disk(folder: Path) -> None:
-    """Take the disk away, with what is on it."""
+def put_back(folder: Path) -> None:
+    """Take the small disk away and leave its content in `folder`, also after a campaign that was killed over it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = _aside(folder, "content")
     if os.path.ismount(folder):
+        copy = _copy(folder)
+        shutil.rmtree(content, ignore_errors=True)
+        copy.rename(content)
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    if content.is_dir():
+        shutil.rmtree(folder)
+        content.rename(folder)
+    shutil.rmtree(_aside(folder, "copy"), ignore_errors=True)
+
+
+def _copy(folder: Path) -> Path:
+    copy = _aside(folder, "copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    return shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(FILLER))
+
+
+def _aside(folder: Path, name: str) -> Path:
+    return folder.with_name(f"{folder.name}.{name}")
 
 
 @contextlib.contextmanager
 def full_disk(folder: Path, writer: psutil.Process) -> Iterator[str]:
-    """Leave no room for a checkpoint, and say how it was done.
+    """Leave no room for a checkpoint inside the block, whatever is deleted meanwhile, and say how it was done.
 
     Where `folder` is a disk of its own it is filled; elsewhere files of the `writer` may not grow beyond a size
     (RLIMIT_FSIZE), which its writes notice in the same place.
@@ -87,14 +118,33 @@ def full_disk(folder: Path, writer: psutil.Process) -> Iterator[str]:
         writer.rlimit(resource.RLIMIT_FSIZE, (_LEFT_BYTES, _LEFT_BYTES))
         yield "RLIMIT_FSIZE of the trainer's rank"
         return
+    over = threading.Event()
     filler = folder / FILLER
-    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
-    with filler.open("wb") as f:
-        os.posix_fallocate(f.fileno(), 0, max(1, free - _LEFT_BYTES))
+
+    def keep_full() -> None:
+        while not over.wait(_REFILL_S):
+            _fill(filler)
+
+    _fill(filler)
+    thread = threading.Thread(target=keep_full, daemon=True)
+    thread.start()
     try:
         yield "tmpfs filled"
     finally:
+        over.set()
+        thread.join()
         filler.unlink()
+
+
+def _fill(filler: Path) -> None:
+    """Let the filler grow until the disk has no more than `_LEFT_BYTES`; that others write faster is no error.
+
+    A checkpoint that was saved just before is rotated out just after: only a disk that is filled again stays full.
+    """
+    disk = os.statvfs(filler.parent)
+    if (more := disk.f_bavail * disk.f_frsize - _LEFT_BYTES) > 0:
+        with filler.open("ab") as f, contextlib.suppress(OSError):
+            os.posix_fallocate(f.fileno(), f.tell(), more)
 
 
 def truncate_checkpoint(folder: Path, rng: random.Random) -> str:
@@ -111,11 +161,19 @@ def corrupted_page(path: Path, rng: random.Random) -> Iterator[str]:
     content = path.read_bytes()
     footer = int.from_bytes(content[-8:-4], "little")
     at = rng.randrange(4, len(content) - 8 - footer)
+    shutil.copy2(path, whole := _aside(path, "whole.partial"))
+    whole.replace(_aside(path, "whole"))
     path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
     try:
         yield f"byte {at} of {path.name}"
     finally:
-        path.write_bytes(content)
+        put_right(path)
+
+
+def put_right(path: Path) -> None:
+    """Give a corrupted file its content again, also after a campaign that was killed over it."""
+    if (whole := _aside(path, "whole")).is_file():
+        whole.replace(path)
 
 
 def remove_rollout(run_dir: Path, rng: random.Random) -> str:

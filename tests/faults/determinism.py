@@ -27,9 +27,7 @@ def run(folder: Path) -> dict[str, Any]:
 def _first_step(folder: Path, name: str) -> dict[str, Any]:
     """Prompts that were trained, their rewards and answer lengths, and the numbers of the update, of a fresh run."""
     with Scratch(folder, name) as scratch:
-        start = Start(
-            TRAIN, [*shipped_words(scratch), "trainer.total_training_steps=1"], scratch.log, scratch.environment
-        )
+        start = Start(TRAIN, shipped_words(scratch, steps=1), scratch.log, scratch.environment)
         try:
             start.wait(_SECONDS)
         finally:

@@ -54,8 +54,8 @@ class Fault:
 def plan(count: int, seed: int, kinds: Sequence[str] = KINDS) -> list[Fault]:
     """Return `count` faults, every kind about as often as any other.
 
-    The first is live, and damage at rest always follows a run that has trained, at most one at a time: two checkpoints
-    are kept, so a run may lose one.
+    The first is live and done to the loop, which makes data and base model, once it has two checkpoints. Damage at rest
+    always follows a run that has trained, at most one at a time: two checkpoints are kept, so a run may lose one.
 
     Raises:
         ValueError: a kind is unknown, or there are too few live faults for those at rest.
@@ -72,10 +72,11 @@ def plan(count: int, seed: int, kinds: Sequence[str] = KINDS) -> list[Fault]:
     followed = set(rng.sample(range(len(live)), len(resting)))
     faults: list[Fault] = []
     for i, name in enumerate(live):
-        early = i > 0 and i not in followed and name in _ANY_MOMENT and rng.random() < _EARLY * len(LIVE) / 3
-        steps = 0 if early else rng.choice((1, 1, 2))
+        first = i == 0
+        early = not first and i not in followed and name in _ANY_MOMENT and rng.random() < _EARLY * len(LIVE) / 3
+        steps = 2 if first else 0 if early else rng.choice((1, 1, 2))
         delay_s = round(rng.uniform(*(_START_S if early else _STEP_S)), 2)
-        faults.append(Fault(len(faults), name, rng.choice((LOOP, TRAIN)), steps, delay_s))
+        faults.append(Fault(len(faults), name, LOOP if first else rng.choice((LOOP, TRAIN)), steps, delay_s))
         if i in followed:
             faults.append(Fault(len(faults), resting.pop()))
     return faults

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -23,14 +23,19 @@ VICTIMS = {
     "kill_reward": r"^ray::RewardLoopWorker",
 }
 """By fault, what the command line of the process says that is killed."""
+_KILL_S = 60.0
 
 
 class Start:
-    """A running command with its output in a file. `look` often: a process that nobody has seen cannot be missed."""
+    """A running command with its output in a file. `look` often: a process that nobody has seen cannot be missed.
 
-    def __init__(self, module: str, words: Sequence[str], log: Path, environment: Mapping[str, str]):
-        self.began, self.log, self._mark = time.time(), log, f"start-{uuid.uuid4().hex}"
-        self._seen: dict[tuple[int, float], psutil.Process] = {}
+    Its processes have `mark` and a name of their own in their environment, as far as they leave that readable.
+    """
+
+    def __init__(
+        self, module: str, words: Sequence[str], log: Path, environment: Mapping[str, str], mark: str = "start"
+    ):
+        self.began, self.log, self._mark = time.monotonic(), log, f"{mark}-{uuid.uuid4().hex}"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as stream:
             self.child = subprocess.Popen(
@@ -42,13 +47,20 @@ class Start:
                 env={**os.environ, **environment, "FAULTS_START": self._mark},
                 start_new_session=True,
             )
+        root = psutil.Process(self.child.pid)
+        self._seen = {(root.pid, root.create_time()): root}
 
     def look(self) -> None:
-        """Remember every descendant that is alive now."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self.child.pid)
-            for process in [root, *root.children(recursive=True)]:
-                self._seen[process.pid, process.create_time()] = process
+        """Remember every descendant that is alive now, also of those whose parents have ended."""
+        running = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                running.append((process.create_time(), process.pid, process.ppid(), process))
+        family = {pid for created, pid, _, _ in running if (pid, created) in self._seen}
+        for created, pid, parent, process in sorted(running, key=lambda entry: entry[:2]):
+            if parent in family:
+                family.add(pid)
+                self._seen.setdefault((pid, created), process)
 
     def alive(self) -> list[psutil.Process]:
         """Processes of this start that run still, the command itself among them; zombies left out."""
@@ -83,14 +95,34 @@ class Start:
         return names
 
     def kill(self) -> None:
-        """SIGKILL all that is left, as a power cut."""
-        while left := self.alive():
-            for process in left:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(signal.SIGKILL)
-            self.child.poll()
-            time.sleep(0.05)
-        self.child.wait()
+        """SIGKILL all that is left, as a power cut; raises as `kill_all`."""
+        kill_all(self.alive)
+        self.child.wait(_KILL_S)
+
+
+def kill_all(alive: Callable[[], list[psutil.Process]]) -> None:
+    """SIGKILL what `alive` returns until that is nothing.
+
+    Raises:
+        RuntimeError: something is there still after a minute, as a process that waits for a disk for ever.
+    """
+    deadline = time.monotonic() + _KILL_S
+    while left := alive():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"cannot be killed: {[f'{p.pid} {command_line(p)[:120]}' for p in left]}")
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Living processes of any start with this mark, and what they have started."""
+    found = {}
+    for root in mine(mark):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found |= {p.pid: p for p in [root, *root.children(recursive=True)] if _runs(p) and p.pid != os.getpid()}
+    return list(found.values())
 
 
 def command_line(process: psutil.Process) -> str:

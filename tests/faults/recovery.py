@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from pathlib import Path
-from zipfile import BadZipFile
 
 import torch
 
@@ -38,18 +37,23 @@ def loads(folder: Path) -> bool:
         for path in folder.rglob("*.pt"):
             torch.load(path, weights_only=False)
         json.loads((folder / _STATE).read_text())
-    except (OSError, RuntimeError, ValueError, EOFError, BadZipFile, KeyError):
+    except Exception:  # of a file cut short, torch raises whatever the first bytes look like
         return False
     return (folder / "data.pt").is_file() and len(list(folder.glob("actor/*.pt"))) == 3
 
 
 def last_complete(run_dir: Path) -> int:
     """The step of the newest checkpoint that can be read and that verl's tracker covers; 0 when there is none."""
+    return max(complete(run_dir), default=0)
+
+
+def complete(run_dir: Path) -> list[int]:
+    """The steps of all those checkpoints, oldest first."""
     root = run_dir / "checkpoints"
     tracker = root / "latest_checkpointed_iteration.txt"
     limit = tracker.read_text().strip() if tracker.is_file() else "0"
     found = sorted((int(p.name.rsplit("_", 1)[1]), p) for p in root.glob("global_step_*"))
-    return max((n for n, p in found if (not limit or n <= int(limit)) and loads(p)), default=0)
+    return [n for n, p in found if (not limit or n <= int(limit)) and loads(p)]
 
 
 def problems(run_dir: Path, start: Path, resumed_from: int, order: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.sampler import make_base
+from tests.benchmarks import sampler
 from tests.faults.recipe import SEED
 
 
@@ -19,7 +19,7 @@ class Scratch:
 
     def __enter__(self) -> "Scratch":
         """Make the folders."""
-        make_base(self.base, SEED)
+        sampler.make_base(self.base, SEED)
         shutil.rmtree(self.run_dir, ignore_errors=True)
         self.temporary = Path(tempfile.mkdtemp(prefix="f-"))
         self.environment = {"TMPDIR": str(self.temporary)}
@@ -35,17 +35,6 @@ class Scratch:
         return sorted(str(path.relative_to(self.temporary)) for path in paths)
 
 
-def shipped_words(scratch: Scratch) -> list[str]:
-    """Overrides of `recipe.main_dapo`: the tiny recipe as it is, without validation."""
-    return [
-        "experiment=tiny",
-        "technique=dapo",
-        "cluster=cpu",
-        f"seed={SEED}",
-        f"run_dir={scratch.run_dir}",
-        f"actor_rollout_ref.model.path={scratch.base}/base_model",
-        f"data.train_files={scratch.base}/data/train.parquet",
-        f"data.val_files={scratch.base}/data/test.parquet",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-    ]
+def shipped_words(scratch: Scratch, steps: int) -> list[str]:
+    """Overrides of `recipe.main_dapo`: so many steps of the tiny recipe as it is, without validation or checkpoints."""
+    return sampler.words(scratch.base, scratch.run_dir, steps, SEED)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,61 @@ def test_a_corrupted_page_is_within_the_data_and_put_right(tmp_path):
             assert pq.read_metadata(path).num_rows == 1000  # the footer is whole
             assert "d.parquet" in how
         assert path.read_bytes() == whole
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_campaign_that_was_killed_leaves_the_data_to_be_put_right(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"a": list(range(1000))}), path)
+    whole = path.read_bytes()
+    corrupted = damage.corrupted_page(path, random.Random(0))
+    corrupted.__enter__()
+    damage.put_right(path)
+    damage.put_right(path)
+    assert path.read_bytes() == whole
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """A folder with a file, on a small disk."""
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    (folder / "tracker").write_text("1")
+    with damage.small_disk(folder):
+        if not os.path.ismount(folder):
+            pytest.skip("this user may not mount a tmpfs")
+        yield folder
+    assert not os.path.ismount(folder)
+
+
+def too_much(folder):
+    """Write what does not fit on a full disk."""
+    with pytest.raises(OSError, match="No space left"):
+        (folder / "new").write_bytes(bytes(6_000_000))
+    (folder / "new").unlink()
+
+
+def test_a_full_disk_stays_full_when_something_is_deleted(checkpoints):
+    (checkpoints / "old").write_bytes(bytes(20_000_000))
+    with damage.full_disk(checkpoints, psutil.Process()):
+        too_much(checkpoints)
+        (checkpoints / "old").unlink()
+        time.sleep(0.3)
+        too_much(checkpoints)
+    (checkpoints / "new").write_bytes(bytes(6_000_000))
+
+
+def test_what_lies_on_the_small_disk_outlives_it(checkpoints):
+    assert (checkpoints / "tracker").read_text() == "1"
+    (checkpoints / "global_step_2").mkdir()
+    (checkpoints / "global_step_2" / "data.pt").write_text("data")
+    (checkpoints / damage.FILLER).write_bytes(bytes(1000))  # the campaign was killed over it
+    for _ in range(2):
+        damage.put_back(checkpoints)
+        assert not os.path.ismount(checkpoints)
+        assert sorted(path.name for path in checkpoints.iterdir()) == ["global_step_2", "tracker"]
+        assert (checkpoints / "global_step_2" / "data.pt").read_text() == "data"
+        assert list(checkpoints.parent.iterdir()) == [checkpoints]
 
 
 def test_a_truncated_checkpoint_has_one_file_that_does_not_load(tmp_path):

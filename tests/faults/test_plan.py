@@ -12,11 +12,22 @@ def test_every_kind_as_often_and_damage_only_after_a_run_that_trained(seed):
     assert [fault.number for fault in faults] == list(range(66))
     assert Counter(fault.kind for fault in faults) == dict.fromkeys(KINDS, 6)
     assert faults[0].live
-    assert faults[0].steps > 0
     for before, after in pairwise(faults):
         if not after.live:
             assert before.live
             assert before.steps > 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_first_start_makes_the_data_and_no_fault_takes_the_only_checkpoint(seed):
+    faults = plan(66, seed)
+    assert (faults[0].by, faults[0].steps) == (LOOP, 2)
+    complete = 0
+    for fault in faults:
+        complete = min(2, complete + fault.steps)
+        if fault.kind == "truncated_checkpoint":
+            assert complete == 2
+            complete = 1
 
 
 def test_moments_and_starters_differ():

@@ -98,9 +98,10 @@ def test_a_history_that_began_anew(run):
     assert found(run) == ["the history of the prompts is not that of the traces"]
 
 
-def test_a_checkpoint_that_does_not_load_is_not_the_last(run):
+@pytest.mark.parametrize("size", [-1, 200, 3, 2, 1])
+def test_a_checkpoint_that_does_not_load_is_not_the_last(run, size):
     path = run / "checkpoints" / "global_step_3" / "actor" / "model_world_size_1_rank_0.pt"
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(path.read_bytes()[:size])
     assert last_complete(run) == 2
     (run / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("")
     assert last_complete(run) == 2
