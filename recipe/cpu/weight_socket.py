@@ -6,7 +6,7 @@ import zmq
 
 _VERLS = "ipc:///tmp/"
 _LONGEST = 107  # bytes that a socket's path may have
-WAIT_S = 60.0  # for an engine to take a bucket of weights
+WAIT_S = 100.0  # for an engine to take a bucket of weights
 
 
 def own_socket(handle: str) -> str:
