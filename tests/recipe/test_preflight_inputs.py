@@ -172,7 +172,8 @@ def test_model_is_read_without_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"tokenizer_eos": 7}, "the tokenizer ends a text with id 7, config.json with [2]"),
+        ({"tokenizer_eos": 7}, "the tokenizer ends a text with id 7, generation_config.json with [2]"),
+        ({"tokenizer_eos": 7, "generation_eos": None}, "the tokenizer ends a text with id 7, config.json with [2]"),
         ({"generation_eos": [8, 9]}, "generation_config.json with [8, 9]"),
         ({"max_position_embeddings": 64}, "max_position_embeddings=64"),
     ],
@@ -185,6 +186,24 @@ def test_57_and_15_model_files_that_disagree(tmp_path, files, message):
 def test_several_end_tokens_agree_when_one_is_the_tokenizers(tmp_path):
     folder = write_model(tmp_path / "m", generation_eos=[1, 2])
     assert check_recipe(variant(f"actor_rollout_ref.model.path={folder}")) == []
+
+
+def test_a_model_that_ends_with_its_tokenizers_token_may_name_another_in_its_configuration(tmp_path):
+    """The three of Qwen3.5-4B, whose config.json nests its decoder."""
+    folder = write_model(
+        tmp_path / "m",
+        eos=None,
+        generation_eos=[248046, 248044],
+        tokenizer_eos=248046,
+        text_config={"eos_token_id": 248044},
+    )
+    whole = json.loads((folder / "config.json").read_text())
+    whole["text_config"] |= {key: value for key, value in whole.items() if key not in ("text_config", "eos_token_id")}
+    (folder / "config.json").write_text(json.dumps({"text_config": whole["text_config"]}))
+    config = variant(f"actor_rollout_ref.model.path={folder}")
+    facts = model_facts(config)
+    assert (facts.eos_config, facts.eos_tokenizer) == ({248044}, {248046})
+    assert check_recipe(config) == []
 
 
 def test_parameters_of_a_plain_model_are_those_that_transformers_counts(tmp_path):
