@@ -33,6 +33,10 @@ EXCLUDES = (
     "__pycache__",
     "*.egg-info",
 )
+# verl repeats some of a job's variables, such as NCCL_ALGO, in the environment of its own ray.init, and so does
+# recipe.main_dapo. Ray refuses a name that stands in both, whatever the values; asked so, it takes the driver's, and
+# every other as the job has it.
+OWN = {"RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}
 MAX_PACKAGE_BYTES = 100_000_000  # Ray uploads it through its own store; larger ones are refused or time out
 
 
@@ -109,7 +113,7 @@ def main() -> None:
                     file=sys.stderr,
                 )
             named = {name: os.environ[name] for name in rest if name in os.environ and name not in secret}
-            print(json.dumps(runtime_env(Path(first), {**named, "RECIPE_COMMIT": commit()})))
+            print(json.dumps(runtime_env(Path(first), {**named, **OWN, "RECIPE_COMMIT": commit()})))
             return
         from recipe.compose import compose
 
