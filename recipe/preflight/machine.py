@@ -3,12 +3,14 @@
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 from omegaconf import DictConfig
 
 from recipe.cpu.detect import accelerator_visible
+from recipe.preflight.parallel import attention
 from recipe.preflight.storage import existing
 
 _GB = 1e9
@@ -31,6 +33,21 @@ def device(config: DictConfig) -> Iterator[str]:
         yield (
             f"cluster={name} (trainer.device={kind}), but no accelerator is visible here and no Ray cluster is joined: "
             "use cluster=cpu, or submit to a cluster (RAY_ADDRESS, or ray_kwargs.ray_init.address=auto)"
+        )
+
+
+def flash_attention(config: DictConfig) -> Iterator[str]:
+    """The attention that training takes is installed; `kernels` stands in for it by fetching it from the Hub.
+
+    The head of a cluster that has no accelerator may have another environment than the nodes: nothing is said there.
+    """
+    wanted = config.trainer.device == "cuda" and attention(config) == "flash_attention_2"
+    if wanted and accelerator_visible() and not any(map(find_spec, ("flash_attn", "kernels"))):
+        model = "actor_rollout_ref.model.override_config.attn_implementation"
+        yield (
+            f"{model}=flash_attention_2 (verl's default), but flash-attn is not installed: install it (requirements-"
+            f"flash-attn.txt, or FLASH_ATTN=a/wheel.whl bash scripts/setup.sh gpu), or set +{model}=sdpa and "
+            "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1"
         )
 
 
@@ -68,4 +85,4 @@ def room(config: DictConfig) -> Iterator[str]:
             yield f"{what}: {free / _GB:.1f} GB free, about {needed:.1f} GB needed; {remedy}"
 
 
-RULES = (device, run_folder, room)
+RULES = (device, flash_attention, run_folder, room)

@@ -309,6 +309,28 @@ def test_gpu_recipe_in_a_job_of_a_cluster(monkeypatch):
     assert list(machine.device(variant("cluster=single_node"))) == []
 
 
+@pytest.mark.parametrize(
+    ("overrides", "installed", "visible", "refused"),
+    [
+        (["cluster=single_node"], [], True, True),
+        (["cluster=single_node"], ["flash_attn"], True, False),
+        (["cluster=single_node"], ["kernels"], True, False),  # transformers fetches flash attention from the Hub
+        (["cluster=single_node", "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"], [], True, False),
+        (["cluster=multi_node"], [], False, False),  # a head without accelerators says nothing of its nodes
+        (["cluster=cpu"], [], True, False),
+    ],
+)
+def test_flash_attention_is_installed_where_training_takes_it(monkeypatch, overrides, installed, visible, refused):
+    monkeypatch.setattr(machine, "accelerator_visible", lambda: visible)
+    monkeypatch.setattr(machine, "find_spec", lambda name: name in installed or None)
+    found = [problem for problem in check_machine(variant(*overrides)) if "flash" in problem]
+    assert bool(found) == refused
+    if refused:
+        assert "requirements-flash-attn.txt" in found[0]
+        assert "attn_implementation=sdpa" in found[0]
+        assert "ulysses_sequence_parallel_size=1" in found[0]
+
+
 def test_run_dir_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     for run_dir in ("file", "file/below"):
