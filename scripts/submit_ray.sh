@@ -8,7 +8,10 @@ set -euo pipefail
 
 repository=$(realpath "$(dirname "$0")/..")
 export RAY_ADDRESS=${RAY_ADDRESS:-http://127.0.0.1:8265}
-export DATA_DIR=${DATA_DIR:-$repository/data} OUTPUT_DIR=${OUTPUT_DIR:-$repository/outputs}
+# In a job a relative path would lie in the folder that Ray unpacks there, and removes with everything in it.
+DATA_DIR=$(realpath -ms "${DATA_DIR:-$repository/data}") OUTPUT_DIR=$(realpath -ms "${OUTPUT_DIR:-$repository/outputs}")
+[ ! -d "${MODEL_PATH:-}" ] || MODEL_PATH=$(realpath -s "$MODEL_PATH") # otherwise a Hub name, or a folder of the nodes
+export DATA_DIR OUTPUT_DIR
 [ $# -gt 0 ] || { echo "usage: submit_ray.sh SCRIPT [key=value ...]" >&2 && exit 2; }
 script=$(realpath --relative-to="$repository" "$1")
 shift

@@ -17,6 +17,7 @@ _GB = 1e9
 _CPU_MEMORY_GB = 10.0  # peak of the tiny recipe over all processes, measured, rounded up
 _CPU_DISK_GB = 2.0
 _SHM_GB = 0.7  # Ray's object store and one weight bucket
+_RAY_PACKAGE = "_ray_pkg_"  # beginning of the name of a job's working directory
 _RAY_STARTED = Path("/tmp/ray/ray_current_cluster")  # written by `ray start`, removed by `ray stop`
 
 
@@ -67,6 +68,11 @@ def run_folder(config: DictConfig) -> Iterator[str]:
         yield f"run_dir={run_dir}: {found} is a file; set run_dir to a folder, new or of this run"
     elif not os.access(found, os.W_OK):
         yield f"run_dir={run_dir}: {found} is not writable; set run_dir to a folder of yours"
+    if any(part.startswith(_RAY_PACKAGE) for part in run_dir.parts):
+        yield (
+            f"run_dir={run_dir} lies in the folder that Ray unpacked for this job, and removes with everything in it; "
+            "give an absolute path on storage of the cluster (OUTPUT_DIR, or run_dir)"
+        )
 
 
 def room(config: DictConfig) -> Iterator[str]:

@@ -338,6 +338,11 @@ def test_run_dir_that_is_a_file(tmp_path):
         assert f"{tmp_path}/file is a file" in found
 
 
+def test_run_dir_in_the_folder_of_a_ray_job(tmp_path):
+    (found,) = machine.run_folder(variant(f"run_dir={tmp_path}/_ray_pkg_0123/outputs/run"))
+    assert "the folder that Ray unpacked for this job, and removes" in found
+
+
 def test_44_local_checkpoints_of_several_nodes(monkeypatch, tmp_path):
     mounts = [
         SimpleNamespace(mountpoint="/", fstype="ext4"),
