@@ -23,6 +23,7 @@ from recipe.preflight.data import Data
 from recipe.preflight.model_facts import model_facts
 from recipe.preflight.secrets import none_in_configuration
 from tests.recipe.inputs import write_data, write_model
+from tests.recipe.test_checkpoints import make
 from tests.recipe.variants import BIG, ROLLOUT, SAMPLER, variant
 
 # Data
@@ -363,6 +364,33 @@ def test_45_disk_for_the_kept_checkpoints_and_the_one_being_written(monkeypatch,
     config.trainer.max_actor_ckpt_to_keep = 3
     (found,) = check_storage(config)
     assert "4 checkpoints of 524.2 GB need 2096.9 GB" in found
+
+
+def test_45_only_space_that_the_rotation_frees_counts(monkeypatch, tmp_path):
+    """Three checkpoints of 11 parameters x 16 bytes, two kept: what is there already counts once it goes."""
+    root = tmp_path / "checkpoints"
+    shown = {"free": 3 * 176}
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: SimpleNamespace(**shown))
+    model = f"actor_rollout_ref.model.path={write_model(tmp_path / 'm')}"
+
+    def fits(*overrides):
+        return check_storage(variant(f"run_dir={tmp_path}", model, "trainer.total_training_steps=30", *overrides)) == []
+
+    assert fits()
+    (root / "abandoned_global_step_10").mkdir(parents=True)
+    (root / "abandoned_global_step_10" / "weights").write_bytes(bytes(10_000))
+    shown["free"] -= 1
+    assert not fits()
+    for step in (1, 2):
+        checkpoint = make(root, step)
+        (checkpoint / "actor" / "weights").write_bytes(bytes(10_000))
+    assert fits()
+    assert not fits("trainer.resume_mode=disable")
+    assert not fits("trainer.max_actor_ckpt_to_keep=null", "trainer.save_freq=1")
+    (checkpoint / "data.pt").unlink()
+    assert fits()
+    shown["free"] = 175  # the first is written before anything goes
+    assert not fits()
 
 
 def test_44_and_43_checkpoints_of_other_ranks_are_refused(recipe, tmp_path):
