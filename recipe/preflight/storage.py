@@ -35,7 +35,7 @@ def contents(config: DictConfig) -> Iterator[str]:
     if missing := [part for part in ("model", "optimizer", "extra") if part not in actor.save_contents]:
         yield (
             f"actor_rollout_ref.actor.checkpoint.save_contents={list(actor.save_contents)} lacks {', '.join(missing)}: "
-            "no run could resume from it; use [model, optimizer, extra, hf_model]"
+            "no run could resume from it; use [model, optimizer, extra], and hf_model for a joined copy too"
         )
     if actor.async_save:
         yield (
