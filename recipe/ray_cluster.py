@@ -3,7 +3,9 @@
 python -m recipe.ray_cluster check ADDRESS experiment=... [key=value ...]   ADDRESS of the dashboard: http://host:8265
 python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder, the variables of those names,
                                                            no secrets, and the commit, which the packaged folder does
-                                                           not know
+                                                           not know; local changes are written into FOLDER, which has
+                                                           no .git once it is packaged, for whoever packages it to
+                                                           remove again
 """
 
 import fnmatch
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recipe.errors import ConfigError, user_errors
-from recipe.provenance import commit
+from recipe.provenance import SUBMITTED, commit, local_changes, write_text_atomic
 from reward.secrets import names_secret
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.
@@ -113,6 +115,7 @@ def main() -> None:
                     file=sys.stderr,
                 )
             named = {name: os.environ[name] for name in rest if name in os.environ and name not in secret}
+            write_text_atomic(Path(first) / SUBMITTED, json.dumps(local_changes()) + "\n")
             print(json.dumps(runtime_env(Path(first), {**named, **OWN, "RECIPE_COMMIT": commit()})))
             return
         from recipe.compose import compose

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs a launch script as a Ray job and follows its log; the job runs on when you stop following (ray job stop ID).
 #   RAY_ADDRESS=http://head:8265 scripts/submit_ray.sh scripts/run_dapo_qwen2.5_32b.sh [key=value ...]
-# The repository goes along without .git, data, outputs and environments. Paths are those of the nodes: data, outputs and
+# The repository goes along without .git, data, outputs and environments; what it has beyond its commit goes along in
+# .submitted.json, for the run's stamp. Paths are those of the nodes: data, outputs and
 # models belong on storage that all of them see. FORWARD names further variables for the job, no secrets: Ray shows their
 # values to whoever sees its dashboard. Log in on the nodes, or set HF_TOKEN and WANDB_API_KEY before their ray start.
 set -euo pipefail
@@ -28,5 +29,13 @@ mapfile -t words <<<"$listed"
 names=(DATA_DIR OUTPUT_DIR PYTHON MODEL_PATH NNODES N_GPUS_PER_NODE HF_HOME HF_HUB_OFFLINE)
 mapfile -t tuning < <(compgen -e | grep -E '^(NCCL|GLOO|VLLM|TORCH)_')
 read -ra more <<<"${FORWARD:-}"
+finish() { # the job runs on
+    rm -f .submitted.json
+    [ -z "${follower:-}" ] || kill "$follower" 2>/dev/null || true # it has ended, unless we were told to
+}
+trap finish EXIT
+trap 'exit 143' TERM INT
 environment=$("$here" -m recipe.ray_cluster runtime_env "$repository" "${names[@]}" "${tuning[@]}" "${more[@]}")
-exec "$(dirname "$(command -v "$here")")/ray" job submit --runtime-env-json "$environment" -- bash "$script" "$@"
+"$(dirname "$(command -v "$here")")/ray" job submit --runtime-env-json "$environment" -- bash "$script" "$@" &
+follower=$!
+wait "$follower" && follower=
