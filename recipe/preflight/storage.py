@@ -113,6 +113,19 @@ def shared_disk(config: DictConfig) -> Iterator[str]:
         )
 
 
+def model_on_every_node(config: DictConfig) -> Iterator[str]:
+    """A note: with several nodes each one reads the model's folder, which may be on this one only."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser().resolve()
+    if config.trainer.nnodes == 1 or config.trainer.device == "cpu" or not folder.is_dir():
+        return
+    if (kind := file_system(folder)) in _LOCAL:
+        yield (
+            f"actor_rollout_ref.model.path={name} is on a local disk ({kind}) while trainer.nnodes="
+            f"{config.trainer.nnodes}: every node must have this model there"
+        )
+
+
 def file_system(folder: Path) -> str:
     """Type of the file system that `folder` is, or will be, on."""
     mounts = {p.mountpoint: p.fstype for p in psutil.disk_partitions(all=True)}

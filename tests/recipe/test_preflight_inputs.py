@@ -94,10 +94,10 @@ def test_11_repeated_validation_rows_with_several_samples(recipe):
 
 
 def test_11_the_published_aime_file_repeats_each_problem(recipe, shared_data):
-    published = f"data.val_files={shared_data}/aime-2024.parquet"
-    (found,) = data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=32"))
+    published = (f"data.val_files={shared_data}/aime-2024.parquet", "preflight.allow_missing_cards=true")
+    (found,) = data_problems(recipe(*published, f"{ROLLOUT}.val_kwargs.n=32"))
     assert "repeats prompts (930 of the first 960 rows)" in found
-    assert data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=1")) == []
+    assert data_problems(recipe(*published, f"{ROLLOUT}.val_kwargs.n=1")) == []
 
 
 def test_48_prompts_longer_than_the_limit(recipe):
@@ -118,8 +118,15 @@ def test_card_of_another_file(recipe, tmp_path):
     assert "describes a file with SHA-256" in data_problems(config)[0]
 
 
-def test_missing_card_is_a_note_and_no_error(recipe, tmp_path):
+def test_missing_card_is_an_error_unless_allowed(recipe, tmp_path):
+    allowed = "preflight.allow_missing_cards=true"
     config = recipe()
+    (tmp_path / "train.card.json").unlink()
+    (found,) = data_problems(config)
+    assert f"data.train_files={tmp_path}/train.parquet has no card (train.card.json)" in found
+    assert "python -m data_prep.prepare" in found
+    assert allowed in found
+    config = recipe(allowed)
     (tmp_path / "train.card.json").unlink()
     assert data_problems(config) == []
     assert any("train.parquet has no card beside it" in note for note in preflight(config).notes)
@@ -355,6 +362,18 @@ def test_44_local_checkpoints_of_several_nodes(monkeypatch, tmp_path):
     assert list(storage.shared_disk(variant(*BIG, f"run_dir={tmp_path}/run"))) == []
     assert list(storage.shared_disk(variant(*BIG, "run_dir=/elsewhere/run", "preflight.shared_checkpoints=true"))) == []
     assert list(storage.shared_disk(variant("cluster=single_node", "run_dir=/elsewhere/run"))) == []
+
+
+def test_a_local_model_folder_of_several_nodes_is_noted(monkeypatch, tmp_path):
+    mounts = [SimpleNamespace(mountpoint="/", fstype="ext4")]
+    monkeypatch.setattr(storage.psutil, "disk_partitions", lambda all: mounts)
+    model = f"actor_rollout_ref.model.path={write_model(tmp_path / 'm')}"
+    said = "is on a local disk (ext4) while trainer.nnodes=16: every node must have this model there"
+    assert any(said in note for note in preflight(variant(*BIG, model)).notes)
+    assert not any(said in note for note in preflight(variant(*BIG, model), recipe_only=True).notes)
+    assert not any("every node" in note for note in preflight(variant(*BIG)).notes)
+    mounts.append(SimpleNamespace(mountpoint=str(tmp_path), fstype="lustre"))
+    assert not any("every node" in note for note in preflight(variant(*BIG, model)).notes)
 
 
 def test_45_disk_for_the_kept_checkpoints_and_the_one_being_written(monkeypatch, tmp_path):
