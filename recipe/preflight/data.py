@@ -136,6 +136,12 @@ def notes(config: DictConfig, data: Data) -> Iterator[str]:
         for facts in data.facts[key]:
             if facts.card is None:
                 yield f"data.{key}={facts.path} has no card beside it: prompt lengths and answer format are not known"
+            if facts.card and not facts.card.content.get("tokens") and not config.data.filter_overlong_prompts:
+                yield (
+                    f"the card of {facts.path} has no prompt lengths: verl cuts a prompt of more than "
+                    f"data.max_prompt_length={config.data.max_prompt_length} tokens on the left, with a warning; "
+                    "prepare with --tokenizer to have them measured"
+                )
             if facts.card and facts.card.content.get("warnings"):
                 yield f"the card of {facts.path} warns: {'; '.join(facts.card.content['warnings'])}"
             if key == "train_files" and 0 < facts.repeated <= _FEW * min(facts.rows, LOOKED_AT):

@@ -107,6 +107,15 @@ def test_48_prompts_longer_than_the_limit(recipe):
     assert "3000 tokens by its card" in found[0]
 
 
+def test_48_prompts_that_nobody_measured_are_noted(recipe):
+    said = "has no prompt lengths: verl cuts a prompt of more than data.max_prompt_length=24 tokens on the left"
+    assert sum(said in note for note in preflight(recipe(card={"tokens": None})).notes) == 2
+    measured = recipe(card={"tokens": {"count": 40, "max": 9, "p99": 9, "mean": 5}})
+    assert not any("no prompt lengths" in note for note in preflight(measured).notes)
+    filtered = recipe("data.filter_overlong_prompts=true", card={"tokens": None})
+    assert not any("no prompt lengths" in note for note in preflight(filtered).notes)
+
+
 def test_9_prompt_and_reward_of_two_formats(recipe):
     found = data_problems(recipe("answer_format=boxed"))
     assert "answer_format=boxed, but the prompts of" in found[0]
