@@ -71,15 +71,16 @@ def rehearsal_words(real: list[str], config: DictConfig) -> list[str]:
     }
     # the file may have what a user adds with +, such as attn_implementation
     known = ["+" + word if re.match(r"\+[^+=]*\.", word) else word for word in real]
-    return [*known, CLUSTER, *forbidden_words(), *(f"{key}={value}" for key, value in values.items())]
+    return [*known, CLUSTER, *forbidden_words(real), *(f"{key}={value}" for key, value in values.items())]
 
 
-def forbidden_words() -> list[str]:
-    """What `cluster=rehearsal` sets, once more as words: a word of a script, or of its user, beats any file."""
+def forbidden_words(real: list[str]) -> list[str]:
+    """What `cluster=rehearsal` sets and a word names, once more as a word: words beat any file, the last beats all."""
+    named = [word.lstrip("+~").partition("=")[0] for word in real]
     return [
         f"++{key}={value if str(value).startswith('${') else json.dumps(value)}"
         for key, value in flatten(OmegaConf.to_container(OmegaConf.load(REHEARSAL), resolve=False)).items()
-        if key in keys_of(REHEARSAL)
+        if any(key == name or key.startswith(name + ".") for name in named)
     ]
 
 
@@ -185,8 +186,8 @@ def rehearse(words: list[str], console: Console) -> None:
             highlight=False,
         )
     console.print(
-        "tokenizer   one token a byte: a narrow model learns nothing in time with the vocabulary of a real one; chat "
-        "template and prompt lengths of the recipe are for data_prep.prepare --tokenizer to see",
+        "tokenizer   one token a byte, not the recipe's, whose vocabulary would take minutes to teach; its chat "
+        "template and the lengths of real prompts are for data_prep.prepare --tokenizer to see",
         highlight=False,
     )
     for reason, title in (("scaled", "scaled down"), ("forbidden", "not possible on a CPU"), ("replaced", "replaced")):
