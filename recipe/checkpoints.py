@@ -1,6 +1,7 @@
 """Which checkpoints on disk are complete, and our own file inside them. Pure: no torch, no verl."""
 
 import json
+import logging
 import re
 import shutil
 import zipfile
@@ -10,6 +11,8 @@ from typing import Any
 from omegaconf import DictConfig
 
 from recipe.provenance import write_text_atomic
+
+logger = logging.getLogger(__name__)
 
 STATE_FILE = "dapo_state.json"
 CARRIED_FILE = "carried_groups.pt"
@@ -123,6 +126,9 @@ def set_aside(root: Path, step: int) -> list[Path]:
 def rotate(root: Path, keep: int | None, ranks: int) -> list[Path]:
     """Delete checkpoints older than the newest `keep` complete ones, and return what was deleted.
 
+    One that cannot be deleted, wholly or in part, is no reason to end a training: a warning says so, and since what is
+    left of it is older than the kept ones still, the next call tries again.
+
     verl deletes the oldest before it writes the new one, keeps its list in memory, so that a resume forgets what was
     there, and leaves everything but `actor/` behind. Call this once the new checkpoint is complete: until then nothing
     goes, and an incomplete one never counts as kept.
@@ -134,6 +140,16 @@ def rotate(root: Path, keep: int | None, ranks: int) -> list[Path]:
     if len(kept) < keep:
         return []
     old = [folder for folder in folders if step_of(folder) < step_of(kept[-1])]
-    for folder in old:
+    return [folder for folder in old if _deleted(folder)]
+
+
+def _deleted(folder: Path) -> bool:
+    """Delete a folder; False, with a warning, when that fails, as on NFS while a process has a file open."""
+    try:
         shutil.rmtree(folder)
-    return old
+    except OSError as error:
+        logger.warning(
+            "%s could not be deleted (%s); the next save tries again, until then watch the disk", folder, error
+        )
+        return False
+    return True

@@ -3,8 +3,8 @@
     python -m recipe.export --checkpoint RUN/checkpoints/global_step_40 --out RUN/model
     python -m recipe.export --checkpoint RUN/checkpoints --out RUN/model      the newest complete checkpoint
 
-A checkpoint saved with `hf_model` in `checkpoint.save_contents` (our default) holds the weights already; otherwise, or
-with --merge, verl's own merger joins the shards.
+A checkpoint saved with `hf_model` in `checkpoint.save_contents` (our default) holds the weights already; otherwise, as
+with the published runs, or with --merge, verl's own merger joins the shards, in bfloat16.
 """
 
 import argparse

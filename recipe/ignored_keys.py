@@ -1,4 +1,4 @@
-"""Keys that verl 0.9.1 composes and then ignores, and what replaces them. Pure: no torch, no verl.
+"""Keys that verl 0.9.1, or our reward manager, composes and then ignores, and what replaces them. No torch, no verl.
 
 Old scripts and posts still set them; the run would start and silently be another one than intended.
 """
@@ -22,11 +22,8 @@ REPLACEMENTS: dict[str, tuple[Any, str]] = {
     "actor_rollout_ref.nccl_timeout": (600, "no worker reads it"),
     "trainer.balance_batch": (True, "verl's V1 trainer always balances tokens over ranks"),
     "data.reward_fn_key": ("data_source", "verl's V1 trainer reads the column data_source, whatever this says"),
-    "reward.custom_reward_function.path": (
-        None,
-        "the reward manager of this recipe grades; name a manager of your own with reward.reward_manager",
-    ),
 }
+OUR_MANAGER = "pkg://reward.manager"
 # Sections of older versions, all of whose keys are null unless somebody set them.
 LEGACY = {
     "reward_model.overlong_buffer": "reward.reward_kwargs.overlong_buffer_cfg.{enable,len,penalty_factor,log}",
@@ -40,7 +37,7 @@ LEGACY = {
 
 def ignored_keys(config: DictConfig) -> list[str]:
     """One sentence for each key of a composed configuration that is set and that nothing would read."""
-    return [*_replaced(config), *_legacy(config), *_gen_batch_size(config)]
+    return [*_replaced(config), *_legacy(config), *_gen_batch_size(config), *_reward_function(config)]
 
 
 def _replaced(config: DictConfig) -> Iterator[str]:
@@ -79,4 +76,17 @@ def _gen_batch_size(config: DictConfig) -> Iterator[str]:
         yield (
             f"data.gen_batch_size={size} is overridden to 1, for prompts are sent one by one as the batch needs them: "
             "leave it null; trainer.v1.sampler.sampler_kwargs.max_in_flight and bounds.max_generated bound the sending"
+        )
+
+
+def _reward_function(config: DictConfig) -> Iterator[str]:
+    """verl hands the function to the reward manager, and those of verl's own call it; ours grades by itself."""
+    path = OmegaConf.select(config, "reward.custom_reward_function.path")
+    manager = OmegaConf.select(config, "reward.reward_manager.module.path")
+    ours = OmegaConf.select(config, "reward.reward_manager.source") == "importlib" and manager == OUR_MANAGER
+    if path is not None and ours:
+        yield (
+            f"reward.custom_reward_function.path={path} is ignored by reward.reward_manager.module.path={manager}, "
+            "which grades by itself (reward.reward_kwargs.mode); use a manager of verl's that calls it, such as "
+            "reward.reward_manager.source=register reward.reward_manager.name=dapo, or name a manager of your own"
         )

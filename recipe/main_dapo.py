@@ -45,7 +45,7 @@ def has_own_cluster(config: DictConfig) -> bool:
 
 
 def settle_paths(config: DictConfig) -> None:
-    """Make `run_dir` and the data files absolute: Ray's workers have working directories of their own."""
+    """Make the paths that a recipe reads and writes absolute: Ray's workers have working directories of their own."""
     with open_dict(config):
         config.run_dir = _absolute(config.run_dir)
         if config.get("data_dir") is not None:
@@ -54,6 +54,8 @@ def settle_paths(config: DictConfig) -> None:
             value = config.data[key]
             config.data[key] = _absolute(value) if isinstance(value, str) else [_absolute(path) for path in value]
         config.trainer.default_local_dir = _absolute(config.trainer.default_local_dir)
+        if config.trainer.resume_from_path is not None:
+            config.trainer.resume_from_path = _absolute(config.trainer.resume_from_path)
         if Path(str(config.actor_rollout_ref.model.path)).expanduser().is_dir():  # otherwise a Hub name, or missing
             config.actor_rollout_ref.model.path = _absolute(config.actor_rollout_ref.model.path)
 

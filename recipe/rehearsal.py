@@ -9,6 +9,7 @@ and an evaluation. What was scaled, what a CPU forbids and what is as it will be
 """
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -30,6 +31,7 @@ from recipe.rehearsal_scale import SCALED, scaled
 from recipe.resolved import flatten, keys_of
 
 CLUSTER = "cluster=rehearsal"
+REHEARSAL = CONFIG_DIR / "cluster" / "rehearsal.yaml"
 MARKER = ".rehearsal"  # in a folder that a rehearsal made
 REPLACED = ("data.train_files", "data.val_files", "data.val_max_samples", "actor_rollout_ref.model.path")
 OWN = ("recipe.cluster", "run_dir", "preflight", "loop")  # names, and what is read around the training only
@@ -66,11 +68,20 @@ def rehearsal_words(real: list[str], config: DictConfig) -> list[str]:
         "data.val_files": quoted("${run_dir}/data/test.parquet"),
         "data.val_max_samples": -1,
         "actor_rollout_ref.model.path": quoted("${run_dir}/base_model"),
-        "trainer.nnodes": 1,  # these three again as words: a word of the recipe's script beats any file
-        "trainer.n_gpus_per_node": 1,
-        "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
     }
-    return [*real, CLUSTER, *(f"{key}={value}" for key, value in values.items())]
+    # the file may have what a user adds with +, such as attn_implementation
+    known = ["+" + word if re.match(r"\+[^+=]*\.", word) else word for word in real]
+    return [*known, CLUSTER, *forbidden_words(real), *(f"{key}={value}" for key, value in values.items())]
+
+
+def forbidden_words(real: list[str]) -> list[str]:
+    """What `cluster=rehearsal` sets and a word names, once more as a word: words beat any file, the last beats all."""
+    named = [word.lstrip("+~").partition("=")[0] for word in real]
+    return [
+        f"++{key}={value if str(value).startswith('${') else json.dumps(value)}"
+        for key, value in flatten(OmegaConf.to_container(OmegaConf.load(REHEARSAL), resolve=False)).items()
+        if any(key == name or key.startswith(name + ".") for name in named)
+    ]
 
 
 def as_written(config: DictConfig) -> dict[str, Any]:
@@ -80,7 +91,7 @@ def as_written(config: DictConfig) -> dict[str, Any]:
 
 def account(recipe: DictConfig, rehearsed: DictConfig) -> dict[str, dict[str, Any]]:
     """What differs between the recipe and its rehearsal, by reason; `unexpected` must stay empty."""
-    forbidden = keys_of(CONFIG_DIR / "cluster" / "rehearsal.yaml")
+    forbidden = keys_of(REHEARSAL)
     sections = {"scaled": SCALED, "replaced": REPLACED, "forbidden": {*forbidden, *_above(forbidden)}}
     found: dict[str, dict[str, Any]] = {name: {} for name in (*sections, "unexpected")}
     for key, pair in differences(as_written(recipe), as_written(rehearsed)).items():
@@ -174,6 +185,11 @@ def rehearse(words: list[str], console: Console) -> None:
             f"model       {kind} is not known to run on this CPU stack: the rest is rehearsed on {STAND_IN}",
             highlight=False,
         )
+    console.print(
+        "tokenizer   one token a byte, not the recipe's, whose vocabulary would take minutes to teach; its chat "
+        "template and the lengths of real prompts are for data_prep.prepare --tokenizer to see",
+        highlight=False,
+    )
     for reason, title in (("scaled", "scaled down"), ("forbidden", "not possible on a CPU"), ("replaced", "replaced")):
         for key, (real_value, value) in found[reason].items():
             console.print(

@@ -7,6 +7,18 @@ from typing import Any
 
 # The position in the data counts in these; with another value it would point elsewhere.
 FIXED = ("data.train_batch_size", "actor_rollout_ref.rollout.n", "data.seed", "data.shuffle", "data.train_max_samples")
+# Of runs whose checkpoints do not name these keys: what they had, for it was the default when the keys were added.
+EARLIER = {
+    "actor_rollout_ref.actor.fsdp_config.model_dtype": "fp32",
+    "actor_rollout_ref.model.lora_rank": 0,
+    "actor_rollout_ref.model.lora_alpha": 16,
+    "actor_rollout_ref.model.target_modules": "all-linear",
+    "actor_rollout_ref.rollout.do_sample": True,
+    "actor_rollout_ref.rollout.agent.default_agent_loop": "dapo_single_turn",
+    "trainer.v1.sampler.custom_sampler.path": "pkg://recipe.dynamic_sampling",
+    "trainer.v1.sampler.custom_sampler.name": "DynamicSampler",
+    "trainer.v1.sampler.sampler_kwargs.bounds.give_up_after_s": 3600,
+}
 OVERRIDE = "allow_changed_resume"
 
 
@@ -19,7 +31,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], 
     """
     fixed: list[str] = []
     other: list[str] = []
-    before, after = old["config"], new["config"]
+    after = new["config"]
+    before = {key: value for key, value in EARLIER.items() if key in after} | old["config"]
     for key in [*before, *(k for k in after if k not in before)]:
         if before.get(key) != after.get(key):
             line = f"{key}: {_shown(before, key)} -> {_shown(after, key)}"

@@ -1,7 +1,8 @@
 """What a run is, for the one that resumes it. Pure: no torch, no verl.
 
-A checkpoint stores the identity of the run that wrote it. Steps, frequencies, loggers, names, log folders and the
-number of devices are no part of it: they may change freely.
+A checkpoint stores the identity of the run that wrote it. Steps, frequencies, loggers, names and log folders are no
+part of it: they may change freely. Nor is the number of devices, which must not change for another reason: each rank
+has a file of its own (`recipe.checkpoints`).
 """
 
 import hashlib
@@ -27,7 +28,18 @@ LOAD_BEARING = (
     "reward.custom_reward_function",
     *(f"data.{key}" for key in ("train_batch_size", "max_prompt_length", "max_response_length", "shuffle", "seed")),
     *(f"data.{key}" for key in ("train_max_samples", "filter_overlong_prompts", "apply_chat_template_kwargs")),
-    "actor_rollout_ref.model.override_config",
+    "data.custom_cls",
+    *(
+        f"actor_rollout_ref.model.{key}"
+        for key in (
+            "override_config",
+            "lora_rank",
+            "lora_alpha",
+            "lora_adapter_path",
+            "target_modules",
+            "exclude_modules",
+        )
+    ),
     *(
         f"actor_rollout_ref.actor.{key}"
         for key in (
@@ -44,10 +56,14 @@ LOAD_BEARING = (
             "kl_loss_coef",
             "kl_loss_type",
             "optim",
+            "fsdp_config.model_dtype",
         )
     ),
-    *(f"actor_rollout_ref.rollout.{key}" for key in ("n", "temperature", "top_p", "top_k")),
-    *(f"trainer.v1.sampler.sampler_kwargs.{key}" for key in ("filter", "surplus", "history")),
+    *(f"actor_rollout_ref.rollout.{key}" for key in ("n", "temperature", "top_p", "top_k", "do_sample")),
+    "actor_rollout_ref.rollout.agent.default_agent_loop",
+    "trainer.v1.sampler.custom_sampler",
+    # the other bounds are what a run that has ended at one is told to change
+    *(f"trainer.v1.sampler.sampler_kwargs.{key}" for key in ("filter", "surplus", "history", "bounds.give_up_after_s")),
 )
 # Leaves of those sections that do not: where it runs, how long, and what verl itself fills in.
 FREE = ("optim.total_training_steps", "attn_implementation", "_target_")

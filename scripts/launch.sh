@@ -13,6 +13,7 @@ DATA_DIR=$(realpath -m "${DATA_DIR:-$root/data}")        # where scripts/prepare
 OUTPUT_DIR=$(realpath -m "${OUTPUT_DIR:-$root/outputs}") # one folder a run; with several nodes, on shared storage
 NNODES=${NNODES:-}                                       # empty: the recipe's
 N_GPUS_PER_NODE=${N_GPUS_PER_NODE:-}                     # empty: the recipe's
+[ ! -d "$MODEL_PATH" ] || MODEL_PATH=$(realpath "$MODEL_PATH")
 # shellcheck source=scripts/lib.sh
 . "$root/scripts/lib.sh"
 find_python

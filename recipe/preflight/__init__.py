@@ -154,7 +154,8 @@ def preflight(config: DictConfig, recipe_only: bool = False) -> Result:
         facts = model_facts.model_facts(config)
     except ValueError:
         facts = None
-    return Result(problems, notes(config, found, facts), plan.plan(config, facts, found))
+    said = notes(config, found, facts) + ([] if recipe_only else list(storage.model_on_every_node(config)))
+    return Result(problems, said, plan.plan(config, facts, found))
 
 
 def notes(config: DictConfig, found: data.Data, facts: model_facts.ModelFacts | None) -> list[str]:

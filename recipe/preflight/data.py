@@ -1,9 +1,10 @@
-"""Rules on the data files: there, gradable, with enough rows, each problem once, prompts that fit."""
+"""Rules on the data files: there, with a card, gradable, with enough rows, each problem once, prompts that fit."""
 
 from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
+from data_prep.card import card_path
 from recipe.preflight.data_facts import KEYS, LOOKED_AT, DataFacts, files, read
 
 _FEW = 0.01  # share of repeated rows that training may pass with a warning
@@ -91,6 +92,19 @@ def repeated_prompts(config: DictConfig, data: Data) -> Iterator[str]:
                 )
 
 
+def cards(config: DictConfig, data: Data) -> Iterator[str]:
+    """Each file has its card: without one nobody knows the prompts' lengths and format."""
+    for key in KEYS:
+        for facts in data.facts[key]:
+            if facts.card is None and not config.preflight.allow_missing_cards:
+                yield (
+                    f"data.{key}={facts.path} has no card ({card_path(facts.path).name}) beside it, so prompt lengths "
+                    "and answer format cannot be checked: write file and card with python -m data_prep.prepare (its "
+                    "source `file` takes a table of your own; --keep_repeats copies DAPO's own layout row by row), or "
+                    "set preflight.allow_missing_cards=true"
+                )
+
+
 def prompt_lengths(config: DictConfig, data: Data) -> Iterator[str]:
     """The longest prompt fits: verl cuts longer ones on the left, instruction first, whatever `truncation` says."""
     limit = config.data.max_prompt_length
@@ -121,9 +135,12 @@ def notes(config: DictConfig, data: Data) -> Iterator[str]:
     for key in KEYS:
         for facts in data.facts[key]:
             if facts.card is None:
+                yield f"data.{key}={facts.path} has no card beside it: prompt lengths and answer format are not known"
+            if facts.card and not facts.card.content.get("tokens") and not config.data.filter_overlong_prompts:
                 yield (
-                    f"data.{key}={facts.path} has no card beside it: prompt lengths, template and duplicates are not "
-                    "known; data_prep writes one"
+                    f"the card of {facts.path} has no prompt lengths: verl cuts a prompt of more than "
+                    f"data.max_prompt_length={config.data.max_prompt_length} tokens on the left, with a warning; "
+                    "prepare with --tokenizer to have them measured"
                 )
             if facts.card and facts.card.content.get("warnings"):
                 yield f"the card of {facts.path} warns: {'; '.join(facts.card.content['warnings'])}"
@@ -131,4 +148,4 @@ def notes(config: DictConfig, data: Data) -> Iterator[str]:
                 yield f"data.{key}={facts.path} repeats {facts.repeated} prompts of its first {LOOKED_AT} rows"
 
 
-RULES = (enough_rows, reachable, repeated_prompts, prompt_lengths, prompt_format)
+RULES = (enough_rows, reachable, repeated_prompts, cards, prompt_lengths, prompt_format)

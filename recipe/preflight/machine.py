@@ -3,18 +3,21 @@
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 from omegaconf import DictConfig
 
 from recipe.cpu.detect import accelerator_visible
+from recipe.preflight.parallel import attention
 from recipe.preflight.storage import existing
 
 _GB = 1e9
 _CPU_MEMORY_GB = 10.0  # peak of the tiny recipe over all processes, measured, rounded up
 _CPU_DISK_GB = 2.0
 _SHM_GB = 0.7  # Ray's object store and one weight bucket
+_RAY_PACKAGE = "_ray_pkg_"  # beginning of the name of a job's working directory
 _RAY_STARTED = Path("/tmp/ray/ray_current_cluster")  # written by `ray start`, removed by `ray stop`
 
 
@@ -34,6 +37,21 @@ def device(config: DictConfig) -> Iterator[str]:
         )
 
 
+def flash_attention(config: DictConfig) -> Iterator[str]:
+    """The attention that training takes is installed; `kernels` stands in for it by fetching it from the Hub.
+
+    The head of a cluster that has no accelerator may have another environment than the nodes: nothing is said there.
+    """
+    wanted = config.trainer.device == "cuda" and attention(config) == "flash_attention_2"
+    if wanted and accelerator_visible() and not any(map(find_spec, ("flash_attn", "kernels"))):
+        model = "actor_rollout_ref.model.override_config.attn_implementation"
+        yield (
+            f"{model}=flash_attention_2 (verl's default), but flash-attn is not installed: install it (requirements-"
+            f"flash-attn.txt, or FLASH_ATTN=a/wheel.whl bash scripts/setup.sh gpu), or set +{model}=sdpa and "
+            "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1"
+        )
+
+
 def joins_cluster(config: DictConfig) -> bool:
     """Whether Ray will join a cluster that runs already; its head node may well have no accelerator."""
     address = config.ray_kwargs.ray_init.get("address")
@@ -50,6 +68,11 @@ def run_folder(config: DictConfig) -> Iterator[str]:
         yield f"run_dir={run_dir}: {found} is a file; set run_dir to a folder, new or of this run"
     elif not os.access(found, os.W_OK):
         yield f"run_dir={run_dir}: {found} is not writable; set run_dir to a folder of yours"
+    if any(part.startswith(_RAY_PACKAGE) for part in run_dir.parts):
+        yield (
+            f"run_dir={run_dir} lies in the folder that Ray unpacked for this job, and removes with everything in it; "
+            "give an absolute path on storage of the cluster (OUTPUT_DIR, or run_dir)"
+        )
 
 
 def room(config: DictConfig) -> Iterator[str]:
@@ -68,4 +91,4 @@ def room(config: DictConfig) -> Iterator[str]:
             yield f"{what}: {free / _GB:.1f} GB free, about {needed:.1f} GB needed; {remedy}"
 
 
-RULES = (device, run_folder, room)
+RULES = (device, flash_attention, run_folder, room)

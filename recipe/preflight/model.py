@@ -88,14 +88,20 @@ def heads(config: DictConfig, model: ModelFacts) -> Iterator[str]:
 
 
 def end_of_text(config: DictConfig, model: ModelFacts) -> Iterator[str]:
-    """Tokenizer, model configuration and generation configuration name the same end-of-text token."""
+    """The tokenizer's end-of-text token is one that a generation ends with.
+
+    vLLM ends with the tokenizer's and those of generation_config.json, which is config.json's where it is missing;
+    config.json may well name another beside it, as that of Qwen3.5 does.
+    """
     tokenizer, name = model.eos_tokenizer, config.actor_rollout_ref.model.path
-    for file, ids in (("config.json", model.eos_config), ("generation_config.json", model.eos_generation)):
-        if tokenizer and ids and not tokenizer & ids:
-            yield (
-                f"actor_rollout_ref.model.path={name}: the tokenizer ends a text with id {min(tokenizer)}, {file} with "
-                f"{sorted(ids)}: answers would run on into a next turn; make eos_token_id in {file} the tokenizer's"
-            )
+    file, ids = "generation_config.json", model.eos_generation
+    if ids is None:
+        file, ids = "config.json", model.eos_config
+    if tokenizer and ids and not tokenizer & ids:
+        yield (
+            f"actor_rollout_ref.model.path={name}: the tokenizer ends a text with id {min(tokenizer)}, {file} with "
+            f"{sorted(ids)}: answers would run on into a next turn; make eos_token_id in {file} the tokenizer's"
+        )
 
 
 RULES = (context, heads, end_of_text)

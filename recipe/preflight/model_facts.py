@@ -24,7 +24,8 @@ _PUBLISHED = {
 class ModelFacts:
     """Shape of a decoder; `parameters` is None where neither weights nor a plain architecture tell it.
 
-    `attention_layers` are the layers with a key-value cache. The three eos fields are id sets, empty when not stated.
+    `attention_layers` are the layers with a key-value cache. The three eos fields are id sets, empty when not stated;
+    `eos_generation` is None where there is no generation_config.json.
     """
 
     source: str
@@ -39,7 +40,7 @@ class ModelFacts:
     positions: int | None
     parameters: int | None
     eos_config: frozenset[int] = frozenset()
-    eos_generation: frozenset[int] = frozenset()
+    eos_generation: frozenset[int] | None = None
     eos_tokenizer: frozenset[int] = frozenset()
 
 
@@ -122,7 +123,7 @@ def read_folder(folder: Path) -> ModelFacts:
         positions=text.get("max_position_embeddings"),
         parameters=counted,
         eos_config=_ids(whole.get("eos_token_id", text.get("eos_token_id"))),
-        eos_generation=_ids(_json(generation).get("eos_token_id")) if generation.is_file() else frozenset(),
+        eos_generation=_ids(_json(generation).get("eos_token_id")) if generation.is_file() else None,
         eos_tokenizer=tokenizer_eos(folder),
     )
 

@@ -32,15 +32,20 @@ def sizes_divide_devices(config: DictConfig) -> Iterator[str]:
         )
 
 
+def attention(config: DictConfig) -> str:
+    """The attention that training takes; verl's default is the second (verl/workers/config/model.py)."""
+    key = "actor_rollout_ref.model.override_config.attn_implementation"
+    return OmegaConf.select(config, key) or "flash_attention_2"
+
+
 def ulysses(config: DictConfig) -> Iterator[str]:
     """Ulysses reaches flash attention and packed batches only."""
     size, model = config.actor_rollout_ref.actor.ulysses_sequence_parallel_size, config.actor_rollout_ref.model
     if size == 1:
         return
-    attention = OmegaConf.select(model, "override_config.attn_implementation", default="flash_attention_2")
-    if attention != "flash_attention_2":
+    if (taken := attention(config)) != "flash_attention_2":
         yield (
-            f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={size} with attn_implementation={attention} is "
+            f"actor_rollout_ref.actor.ulysses_sequence_parallel_size={size} with attn_implementation={taken} is "
             "silently wrong: verl's Ulysses reaches flash_attention_2 only; set it to 1, or install flash-attn"
         )
     if not model.use_remove_padding:

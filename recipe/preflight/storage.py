@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 from omegaconf import DictConfig
 
-from recipe.checkpoints import missing_parts, read_state, resume_folder, step_of, world_size
+from recipe.checkpoints import TRACKER_FILE, missing_parts, read_state, resume_folder, step_of, steps, world_size
 from recipe.preflight.memory import checkpoint_bytes
 from recipe.preflight.model_facts import ModelFacts
 from recipe.resume_rules import resume_problems
@@ -35,7 +35,7 @@ def contents(config: DictConfig) -> Iterator[str]:
     if missing := [part for part in ("model", "optimizer", "extra") if part not in actor.save_contents]:
         yield (
             f"actor_rollout_ref.actor.checkpoint.save_contents={list(actor.save_contents)} lacks {', '.join(missing)}: "
-            "no run could resume from it; use [model, optimizer, extra, hf_model]"
+            "no run could resume from it; use [model, optimizer, extra], and hf_model for a joined copy too"
         )
     if actor.async_save:
         yield (
@@ -113,6 +113,19 @@ def shared_disk(config: DictConfig) -> Iterator[str]:
         )
 
 
+def model_on_every_node(config: DictConfig) -> Iterator[str]:
+    """A note: with several nodes each one reads the model's folder, which may be on this one only."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser().resolve()
+    if config.trainer.nnodes == 1 or config.trainer.device == "cpu" or not folder.is_dir():
+        return
+    if (kind := file_system(folder)) in _LOCAL:
+        yield (
+            f"actor_rollout_ref.model.path={name} is on a local disk ({kind}) while trainer.nnodes="
+            f"{config.trainer.nnodes}: every node must have this model there"
+        )
+
+
 def file_system(folder: Path) -> str:
     """Type of the file system that `folder` is, or will be, on."""
     mounts = {p.mountpoint: p.fstype for p in psutil.disk_partitions(all=True)}
@@ -124,17 +137,42 @@ def disk_space(config: DictConfig, model: ModelFacts | None) -> Iterator[str]:
     size, keep = checkpoint_bytes(config, model), config.trainer.max_actor_ckpt_to_keep
     if size is None or config.trainer.save_freq < 1:
         return
-    count = min(keep + 1 if keep else 10**9, -(-config.trainer.total_training_steps // config.trainer.save_freq))
-    folder = existing(Path(config.trainer.default_local_dir).expanduser().resolve())
-    free = shutil.disk_usage(folder).free
-    already = sum(f.stat().st_size for f in Path(config.trainer.default_local_dir).rglob("*") if f.is_file())
-    if free + already < count * size:
+    root = Path(config.trainer.default_local_dir).expanduser().resolve()
+    old = rotating(config, root)
+    free = shutil.disk_usage(existing(root)).free
+    total, every = config.trainer.total_training_steps, config.trainer.save_freq
+    saves = -(-total // every) - (step_of(old[0]) if old else 0) // every
+    count, deleted = max(
+        ((count, freed(old, count, keep)) for count in range(1, min(saves, keep + 1 if keep else saves) + 1)),
+        key=lambda pair: pair[0] * size - pair[1],
+        default=(0, 0),
+    )
+    if free + deleted < count * size:
+        gone = f", {deleted / _GB:.1f} GB of older ones go meanwhile" if deleted else ""
         yield (
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {free / _GB:.1f} GB free at {folder}, "
-            f"{count} checkpoints of {size / _GB:.1f} GB need {count * size / _GB:.1f} GB "
-            f"(max_actor_ckpt_to_keep={keep} and the one being written); free some, keep fewer, or set run_dir "
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {free / _GB:.1f} GB free at "
+            f"{existing(root)}, {count} checkpoints of {size / _GB:.1f} GB need {count * size / _GB:.1f} GB "
+            f"(max_actor_ckpt_to_keep={keep} and the one being written){gone}; free some, keep fewer, or set run_dir "
             "elsewhere"
         )
+
+
+def rotating(config: DictConfig, root: Path) -> list[Path]:
+    """Complete checkpoints that this start goes on from, newest first: only these does the rotation ever delete.
+
+    What another start has set aside stays, and with another `resume_mode` this start sets aside what it finds.
+    """
+    if config.trainer.resume_mode != "auto" or not (root / TRACKER_FILE).is_file():
+        return []
+    return [folder for folder in steps(root) if not missing_parts(folder, world_size(config))]
+
+
+def freed(old: list[Path], written: int, keep: int | None) -> int:
+    """Bytes of `old` (newest first) that are deleted before the new checkpoint number `written` is there."""
+    if not keep or written == 1:
+        return 0
+    gone = old[max(0, keep - (written - 1)) :]
+    return sum(f.stat().st_size for folder in gone for f in folder.rglob("*") if f.is_file())
 
 
 def existing(path: Path) -> Path:

@@ -38,3 +38,22 @@ def test_both_files_with_one_template_and_no_test_problem_in_the_training_file(t
         "duplicate": 1,
         "language": 1,
     }
+
+
+def test_a_tokenizer_measures_both_files_and_drops_from_the_training_file_only(tmp_path):
+    (tmp_path / "model").mkdir()
+    plain, measured = (
+        subprocess.run(
+            ["bash", SCRIPT],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHON": "echo", "DATA_DIR": "data", **words},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for words in ({}, {"TOKENIZER": "model", "MAX_PROMPT_TOKENS": "99"})
+    )
+    assert not any("--tokenizer" in line for line in plain)
+    test_file, train_file = measured
+    assert test_file.endswith(f"--tokenizer {tmp_path}/model")
+    assert train_file.endswith(f"--tokenizer {tmp_path}/model --max_prompt_tokens 99")

@@ -32,7 +32,8 @@ def write_model(folder, eos=2, generation_eos=2, tokenizer_eos=2, **config):
     shape = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
     shape |= {"vocab_size": 300, "intermediate_size": 128, "max_position_embeddings": 4096, "eos_token_id": eos}
     (folder / "config.json").write_text(json.dumps(shape | config))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": generation_eos}))
+    if generation_eos is not None:
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": generation_eos}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>"}))
     added = [{"id": tokenizer_eos, "content": "<|end|>"}]
     (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": added, "model": {"vocab": {}}}))

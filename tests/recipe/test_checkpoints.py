@@ -1,4 +1,6 @@
+import errno
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -117,6 +119,25 @@ def test_rotation_does_not_touch_what_the_tracker_does_not_cover(tmp_path):
         make(tmp_path, step)
     rotate(tmp_path, 1, ranks=1)
     assert sorted(p.name for p in tmp_path.glob("global_step_*")) == [f"global_step_{n}" for n in (3, 4, 5, 6)]
+
+
+def test_a_checkpoint_that_cannot_be_deleted_ends_nothing_and_is_tried_again(tmp_path, monkeypatch, caplog):
+    for step in (1, 2, 3):
+        make(tmp_path, step)
+    remove = os.rmdir
+
+    def busy(path, **where):
+        if str(path).endswith("global_step_1"):
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", ".nfs0001")
+        remove(path, **where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", busy)
+        assert [p.name for p in rotate(tmp_path, 1, ranks=1)] == ["global_step_2"]
+    assert "global_step_1 could not be deleted" in caplog.text
+    assert (tmp_path / "global_step_1").is_dir()
+    assert [p.name for p in rotate(tmp_path, 1, ranks=1)] == ["global_step_1"]
+    assert latest_complete(tmp_path, 1).name == "global_step_3"
 
 
 @pytest.mark.parametrize("keep", [None, 0, 3])

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from omegaconf import OmegaConf
 
+from data_prep.prepare import build_parser
 from recipe.checkpoints import write_state
 from recipe.compose import compose
 from recipe.errors import ConfigError
@@ -49,6 +51,17 @@ def test_evaluations_render_the_chat_template_as_the_rollouts_do(tmp_path):
         assert commands[name][at + 1] == '{"enable_thinking": true}'
     plain = phases(compose([f"run_dir={tmp_path}"]), [])
     assert not any("--chat_template_kwargs" in p.command for p in plain)
+
+
+@pytest.mark.parametrize("experiment", ["qwen2.5_0.5b_single_gpu", "qwen3.5_4b"])
+def test_prompts_of_a_model_that_is_there_are_measured_as_they_are_sent(experiment):
+    """The other loops make their model after their data."""
+    config = compose([f"experiment={experiment}", "cluster=single_node"])
+    prepare, *words = OmegaConf.to_container(config.loop.data, resolve=True)
+    assert prepare == "data_prep.prepare"
+    options = build_parser().parse_args(words)
+    assert options.tokenizer == config.actor_rollout_ref.model.path
+    assert options.chat_template_kwargs == OmegaConf.to_container(config.data.apply_chat_template_kwargs)
 
 
 def test_warm_start_is_a_stage_of_its_own(tmp_path):

@@ -75,8 +75,10 @@ def test_paths_are_absolute_before_workers_see_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m").mkdir()
     paths = ["run_dir=r", "data.train_files=[t.parquet,hdfs://x/t.parquet]", "data.val_files=v.parquet"]
-    config = variant(*paths, "actor_rollout_ref.model.path=m")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    config = variant(*paths, "actor_rollout_ref.model.path=m", "trainer.resume_from_path=~/checkpoints/global_step_3")
     settle_paths(config)
+    assert config.trainer.resume_from_path == f"{tmp_path}/home/checkpoints/global_step_3"
     assert config.run_dir == f"{tmp_path}/r"
     assert config.data.train_files == [f"{tmp_path}/t.parquet", "hdfs://x/t.parquet"]
     assert config.data.val_files == f"{tmp_path}/v.parquet"

@@ -141,6 +141,14 @@ WRONG = {
         "silently wrong",
     ),
     "Ulysses without packing": ([*BIG, "actor_rollout_ref.model.use_remove_padding=false"], "use_remove_padding=true"),
+    "reward function that our manager does not call": (
+        ["reward.custom_reward_function.path=/my/reward.py"],
+        "custom_reward_function.path=/my/reward.py is ignored by reward.reward_manager.module.path=pkg://reward.manager",
+    ),
+    "61 reward function that is not there": (
+        ["reward.reward_manager.source=register", "reward.custom_reward_function.path=/nowhere/reward.py"],
+        "reward.custom_reward_function.path=/nowhere/reward.py: there is no such file",
+    ),
     "61 relative path of a reward": (
         ["reward.reward_manager.module.path=my/reward.py"],
         "does not exist in a Ray worker's folder",
@@ -184,6 +192,12 @@ TECHNIQUES = [path.stem for path in sorted((Path(__file__).parents[2] / "configs
 @pytest.mark.parametrize("technique", TECHNIQUES)
 def test_no_rule_fires_on_a_technique(technique):
     assert check_recipe(variant(f"technique={technique}")) == []
+
+
+def test_a_reward_function_goes_with_a_manager_of_verls_that_calls_it(tmp_path):
+    (tmp_path / "reward.py").write_text("def compute_score(**_): return 1.0\n")
+    verls_own = ["reward.reward_manager.source=register", "reward.reward_manager.name=dapo"]
+    assert check_recipe(variant(*verls_own, f"reward.custom_reward_function.path={tmp_path}/reward.py")) == []
 
 
 def test_overlong_filtering_may_be_forced():
@@ -265,4 +279,4 @@ def test_memory_by_hand():
     # hidden states 64 x 5120 x 2 bytes, one layer 2 x (8 x 5120 + 4 x 27648), logits 4 x 152064, a token
     assert found.activations == pytest.approx(22_528 * (655_360 + 303_104 + 608_256) / 1e9)
     assert found.resident == 0  # all offloaded
-    assert checkpoint_bytes(config, facts) == facts.parameters * 16  # weights, two moments, the exported copy
+    assert checkpoint_bytes(config, facts) == facts.parameters * 12  # weights and two moments, no exported copy

@@ -23,6 +23,7 @@ from recipe.preflight.data import Data
 from recipe.preflight.model_facts import model_facts
 from recipe.preflight.secrets import none_in_configuration
 from tests.recipe.inputs import write_data, write_model
+from tests.recipe.test_checkpoints import make
 from tests.recipe.variants import BIG, ROLLOUT, SAMPLER, variant
 
 # Data
@@ -93,10 +94,10 @@ def test_11_repeated_validation_rows_with_several_samples(recipe):
 
 
 def test_11_the_published_aime_file_repeats_each_problem(recipe, shared_data):
-    published = f"data.val_files={shared_data}/aime-2024.parquet"
-    (found,) = data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=32"))
+    published = (f"data.val_files={shared_data}/aime-2024.parquet", "preflight.allow_missing_cards=true")
+    (found,) = data_problems(recipe(*published, f"{ROLLOUT}.val_kwargs.n=32"))
     assert "repeats prompts (930 of the first 960 rows)" in found
-    assert data_problems(recipe(published, f"{ROLLOUT}.val_kwargs.n=1")) == []
+    assert data_problems(recipe(*published, f"{ROLLOUT}.val_kwargs.n=1")) == []
 
 
 def test_48_prompts_longer_than_the_limit(recipe):
@@ -104,6 +105,15 @@ def test_48_prompts_longer_than_the_limit(recipe):
     assert len(found) == 2
     assert "max_prompt_length=24 is less than the longest prompt" in found[0]
     assert "3000 tokens by its card" in found[0]
+
+
+def test_48_prompts_that_nobody_measured_are_noted(recipe):
+    said = "has no prompt lengths: verl cuts a prompt of more than data.max_prompt_length=24 tokens on the left"
+    assert sum(said in note for note in preflight(recipe(card={"tokens": None})).notes) == 2
+    measured = recipe(card={"tokens": {"count": 40, "max": 9, "p99": 9, "mean": 5}})
+    assert not any("no prompt lengths" in note for note in preflight(measured).notes)
+    filtered = recipe("data.filter_overlong_prompts=true", card={"tokens": None})
+    assert not any("no prompt lengths" in note for note in preflight(filtered).notes)
 
 
 def test_9_prompt_and_reward_of_two_formats(recipe):
@@ -117,8 +127,15 @@ def test_card_of_another_file(recipe, tmp_path):
     assert "describes a file with SHA-256" in data_problems(config)[0]
 
 
-def test_missing_card_is_a_note_and_no_error(recipe, tmp_path):
+def test_missing_card_is_an_error_unless_allowed(recipe, tmp_path):
+    allowed = "preflight.allow_missing_cards=true"
     config = recipe()
+    (tmp_path / "train.card.json").unlink()
+    (found,) = data_problems(config)
+    assert f"data.train_files={tmp_path}/train.parquet has no card (train.card.json)" in found
+    assert "python -m data_prep.prepare" in found
+    assert allowed in found
+    config = recipe(allowed)
     (tmp_path / "train.card.json").unlink()
     assert data_problems(config) == []
     assert any("train.parquet has no card beside it" in note for note in preflight(config).notes)
@@ -172,7 +189,8 @@ def test_model_is_read_without_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"tokenizer_eos": 7}, "the tokenizer ends a text with id 7, config.json with [2]"),
+        ({"tokenizer_eos": 7}, "the tokenizer ends a text with id 7, generation_config.json with [2]"),
+        ({"tokenizer_eos": 7, "generation_eos": None}, "the tokenizer ends a text with id 7, config.json with [2]"),
         ({"generation_eos": [8, 9]}, "generation_config.json with [8, 9]"),
         ({"max_position_embeddings": 64}, "max_position_embeddings=64"),
     ],
@@ -185,6 +203,24 @@ def test_57_and_15_model_files_that_disagree(tmp_path, files, message):
 def test_several_end_tokens_agree_when_one_is_the_tokenizers(tmp_path):
     folder = write_model(tmp_path / "m", generation_eos=[1, 2])
     assert check_recipe(variant(f"actor_rollout_ref.model.path={folder}")) == []
+
+
+def test_a_model_that_ends_with_its_tokenizers_token_may_name_another_in_its_configuration(tmp_path):
+    """The three of Qwen3.5-4B, whose config.json nests its decoder."""
+    folder = write_model(
+        tmp_path / "m",
+        eos=None,
+        generation_eos=[248046, 248044],
+        tokenizer_eos=248046,
+        text_config={"eos_token_id": 248044},
+    )
+    whole = json.loads((folder / "config.json").read_text())
+    whole["text_config"] |= {key: value for key, value in whole.items() if key not in ("text_config", "eos_token_id")}
+    (folder / "config.json").write_text(json.dumps({"text_config": whole["text_config"]}))
+    config = variant(f"actor_rollout_ref.model.path={folder}")
+    facts = model_facts(config)
+    assert (facts.eos_config, facts.eos_tokenizer) == ({248044}, {248046})
+    assert check_recipe(config) == []
 
 
 def test_parameters_of_a_plain_model_are_those_that_transformers_counts(tmp_path):
@@ -290,11 +326,38 @@ def test_gpu_recipe_in_a_job_of_a_cluster(monkeypatch):
     assert list(machine.device(variant("cluster=single_node"))) == []
 
 
+@pytest.mark.parametrize(
+    ("overrides", "installed", "visible", "refused"),
+    [
+        (["cluster=single_node"], [], True, True),
+        (["cluster=single_node"], ["flash_attn"], True, False),
+        (["cluster=single_node"], ["kernels"], True, False),  # transformers fetches flash attention from the Hub
+        (["cluster=single_node", "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"], [], True, False),
+        (["cluster=multi_node"], [], False, False),  # a head without accelerators says nothing of its nodes
+        (["cluster=cpu"], [], True, False),
+    ],
+)
+def test_flash_attention_is_installed_where_training_takes_it(monkeypatch, overrides, installed, visible, refused):
+    monkeypatch.setattr(machine, "accelerator_visible", lambda: visible)
+    monkeypatch.setattr(machine, "find_spec", lambda name: name in installed or None)
+    found = [problem for problem in check_machine(variant(*overrides)) if "flash" in problem]
+    assert bool(found) == refused
+    if refused:
+        assert "requirements-flash-attn.txt" in found[0]
+        assert "attn_implementation=sdpa" in found[0]
+        assert "ulysses_sequence_parallel_size=1" in found[0]
+
+
 def test_run_dir_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     for run_dir in ("file", "file/below"):
         (found,) = machine.run_folder(variant(f"run_dir={tmp_path}/{run_dir}"))
         assert f"{tmp_path}/file is a file" in found
+
+
+def test_run_dir_in_the_folder_of_a_ray_job(tmp_path):
+    (found,) = machine.run_folder(variant(f"run_dir={tmp_path}/_ray_pkg_0123/outputs/run"))
+    assert "the folder that Ray unpacked for this job, and removes" in found
 
 
 def test_44_local_checkpoints_of_several_nodes(monkeypatch, tmp_path):
@@ -310,13 +373,52 @@ def test_44_local_checkpoints_of_several_nodes(monkeypatch, tmp_path):
     assert list(storage.shared_disk(variant("cluster=single_node", "run_dir=/elsewhere/run"))) == []
 
 
+def test_a_local_model_folder_of_several_nodes_is_noted(monkeypatch, tmp_path):
+    mounts = [SimpleNamespace(mountpoint="/", fstype="ext4")]
+    monkeypatch.setattr(storage.psutil, "disk_partitions", lambda all: mounts)
+    model = f"actor_rollout_ref.model.path={write_model(tmp_path / 'm')}"
+    said = "is on a local disk (ext4) while trainer.nnodes=16: every node must have this model there"
+    assert any(said in note for note in preflight(variant(*BIG, model)).notes)
+    assert not any(said in note for note in preflight(variant(*BIG, model), recipe_only=True).notes)
+    assert not any("every node" in note for note in preflight(variant(*BIG)).notes)
+    mounts.append(SimpleNamespace(mountpoint=str(tmp_path), fstype="lustre"))
+    assert not any("every node" in note for note in preflight(variant(*BIG, model)).notes)
+
+
 def test_45_disk_for_the_kept_checkpoints_and_the_one_being_written(monkeypatch, tmp_path):
-    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: SimpleNamespace(free=1.6e12))
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: SimpleNamespace(free=1.3e12))
     config = variant(*BIG, f"run_dir={tmp_path}", "preflight.shared_checkpoints=true")
     assert check_storage(config) == []
     config.trainer.max_actor_ckpt_to_keep = 3
     (found,) = check_storage(config)
-    assert "4 checkpoints of 524.2 GB need 2096.9 GB" in found
+    assert "4 checkpoints of 393.2 GB need 1572.7 GB" in found
+
+
+def test_45_only_space_that_the_rotation_frees_counts(monkeypatch, tmp_path):
+    """Three checkpoints of 11 parameters x 16 bytes, two kept: what is there already counts once it goes."""
+    root = tmp_path / "checkpoints"
+    shown = {"free": 3 * 176}
+    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: SimpleNamespace(**shown))
+    model = f"actor_rollout_ref.model.path={write_model(tmp_path / 'm')}"
+
+    def fits(*overrides):
+        return check_storage(variant(f"run_dir={tmp_path}", model, "trainer.total_training_steps=30", *overrides)) == []
+
+    assert fits()
+    (root / "abandoned_global_step_10").mkdir(parents=True)
+    (root / "abandoned_global_step_10" / "weights").write_bytes(bytes(10_000))
+    shown["free"] -= 1
+    assert not fits()
+    for step in (1, 2):
+        checkpoint = make(root, step)
+        (checkpoint / "actor" / "weights").write_bytes(bytes(10_000))
+    assert fits()
+    assert not fits("trainer.resume_mode=disable")
+    assert not fits("trainer.max_actor_ckpt_to_keep=null", "trainer.save_freq=1")
+    (checkpoint / "data.pt").unlink()
+    assert fits()
+    shown["free"] = 175  # the first is written before anything goes
+    assert not fits()
 
 
 def test_44_and_43_checkpoints_of_other_ranks_are_refused(recipe, tmp_path):

@@ -40,7 +40,27 @@ def test_a_job_knows_the_commit_that_its_folder_does_not(tmp_path, monkeypatch, 
     monkeypatch.setenv("DATA_DIR", "/d")
     monkeypatch.setattr(sys, "argv", ["ray_cluster", "runtime_env", str(tmp_path), "DATA_DIR", "NOT_SET"])
     main()
-    assert json.loads(capsys.readouterr().out)["env_vars"] == {"DATA_DIR": "/d", "RECIPE_COMMIT": commit()}
+    found = json.loads(capsys.readouterr().out)["env_vars"]
+    assert found.items() >= {"DATA_DIR": "/d", "RECIPE_COMMIT": commit()}.items()
+    assert "NOT_SET" not in found
+
+
+def test_a_variable_that_verl_repeats_is_no_conflict(tmp_path, monkeypatch, capsys):
+    """Ray merges the job's environment with that of the driver's ray.init, and refuses a name that both have."""
+    from ray.runtime_env.runtime_env import _merge_runtime_env
+
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth0")
+    monkeypatch.setattr(sys, "argv", ["ray_cluster", "runtime_env", str(tmp_path), "NCCL_ALGO", "NCCL_SOCKET_IFNAME"])
+    main()
+    job = json.loads(capsys.readouterr().out)
+    drivers = {"env_vars": {"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}}  # as verl.trainer.constants_ppo makes it
+    asked = job["env_vars"].get("RAY_OVERRIDE_JOB_RUNTIME_ENV") == "1"  # what ray.init looks at
+    merged = _merge_runtime_env(job, drivers, override=asked)
+    assert merged is not None
+    wanted = {"NCCL_ALGO": "Ring", "NCCL_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "WARN"}
+    assert merged["env_vars"].items() >= wanted.items()
+    assert merged["working_dir"] == str(tmp_path)
 
 
 def test_a_job_takes_no_secret_along(tmp_path, monkeypatch, capsys):

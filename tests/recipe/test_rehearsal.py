@@ -63,6 +63,26 @@ def test_every_recipe_can_be_rehearsed(name):
         assert size in account(recipe, config)["forbidden"]
 
 
+def test_a_word_of_the_users_cannot_undo_what_a_cpu_forbids():
+    own = {
+        f"{ROLLOUT}.tensor_model_parallel_size": "2",
+        f"{ROLLOUT}.gpu_memory_utilization": "0.9",
+        f"{ACTOR}.ulysses_sequence_parallel_size": "4",
+        "trainer.n_gpus_per_node": "4",
+        "actor_rollout_ref.model.use_remove_padding": "true",
+        "+actor_rollout_ref.model.override_config.attn_implementation": "flash_attention_2",
+        "ray_kwargs.ray_init.num_cpus": "4",
+    }
+    real = [*words("dapo_qwen3_4b_single_node"), *(f"{key}={value}" for key, value in own.items())]
+    recipe = composed(*real)
+    config = composed(*rehearsal_words(real, recipe))
+    assert check_recipe(config) == []
+    plain = rehearsal_words(list(words("dapo_qwen3_4b_single_node")), composed(*words("dapo_qwen3_4b_single_node")))
+    for key in own:
+        assert OmegaConf.select(config, key.lstrip("+")) == OmegaConf.select(composed(*plain), key.lstrip("+")), key
+    assert account(recipe, config)["unexpected"] == {}
+
+
 def test_a_second_rehearsal_starts_anew(tmp_path):
     run_dir, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     fresh(run_dir)

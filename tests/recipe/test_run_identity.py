@@ -7,7 +7,7 @@ import pytest
 from recipe.checkpoints import write_state
 from recipe.preflight import check_changed_settings
 from recipe.preflight.storage import resumable, trained_already
-from recipe.resume_rules import changes, resume_problems
+from recipe.resume_rules import EARLIER, changes, resume_problems
 from recipe.run_identity import data_identity, identity, model_digest
 from tests.recipe.inputs import write_data, write_model
 from tests.recipe.test_checkpoints import make
@@ -50,6 +50,7 @@ FREE = {
     "tokens of a micro-batch": "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096",
     "engine": "actor_rollout_ref.rollout.max_num_seqs=16",
     "attention": "actor_rollout_ref.model.override_config.attn_implementation=eager",
+    "what happens at a bound": "trainer.v1.sampler.sampler_kwargs.bounds.on_exhausted=train_partial",
     "in flight": "trainer.v1.sampler.sampler_kwargs.max_in_flight=7",
     "validation samples": "actor_rollout_ref.rollout.val_kwargs.n=1",
 }
@@ -69,6 +70,13 @@ LOAD_BEARING = {
     "data.max_response_length=48": "data.max_response_length: 64 -> 48",
     "reward.reward_kwargs.overlong_buffer_cfg.len=16": "reward.reward_kwargs.overlong_buffer_cfg.len: 24 -> 16",
     "overlong_filtering.enable=true": "overlong_filtering.enable: false -> true",
+    "actor_rollout_ref.actor.fsdp_config.model_dtype=bf16": 'actor.fsdp_config.model_dtype: "fp32" -> "bf16"',
+    "actor_rollout_ref.model.lora_rank=8": "actor_rollout_ref.model.lora_rank: 0 -> 8",
+    "actor_rollout_ref.rollout.do_sample=false": "actor_rollout_ref.rollout.do_sample: true -> false",
+    "actor_rollout_ref.rollout.agent.default_agent_loop=single_turn_agent": '"dapo_single_turn" -> "single_turn_agent"',
+    "trainer.v1.sampler.custom_sampler.name=Mine": 'custom_sampler.name: "DynamicSampler" -> "Mine"',
+    "data.custom_cls.path=/my/data.py": 'data.custom_cls.path: not set -> "/my/data.py"',
+    "trainer.v1.sampler.sampler_kwargs.bounds.give_up_after_s=9": "bounds.give_up_after_s: 3600 -> 9",
     "+reward.reward_kwargs.reward_scale=zero_one": 'reward.reward_kwargs.reward_scale: not set -> "zero_one"',
 }
 
@@ -80,6 +88,15 @@ def test_changed_setting_is_named_and_refused_unless_allowed(run, override):
     assert "allow_changed_resume=true" in found
     assert LOAD_BEARING[override] in "\n".join(check_changed_settings(run(override)))
     assert list(resumable(run(override, "allow_changed_resume=true"))) == []
+
+
+def test_a_checkpoint_of_before_these_keys_were_stored(run):
+    stored = identity(run())
+    for key in EARLIER:
+        assert stored["config"].pop(key) == EARLIER[key]
+    assert changes(stored, identity(run())) == ([], [])
+    found = changes(stored, identity(run("actor_rollout_ref.model.lora_rank=8")))
+    assert found == ([], ["actor_rollout_ref.model.lora_rank: 0 -> 8"])
 
 
 @pytest.mark.parametrize(

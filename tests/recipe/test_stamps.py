@@ -1,13 +1,14 @@
 """What every attempt of a run leaves behind about itself."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
-from recipe import provenance, stamps
+from recipe import provenance, ray_cluster
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG, new_attempt, stamp
 from tests.recipe.inputs import write_data
 from tests.recipe.variants import variant
@@ -47,12 +48,47 @@ def test_an_attempt_overwrites_nothing_of_the_one_before(start, tmp_path):
 
 
 def test_a_clean_tree_leaves_no_diff_of_an_earlier_attempt(start, monkeypatch):
-    monkeypatch.setattr(stamps, "git", lambda *arguments: "diff --git a b\n")
+    monkeypatch.setattr(provenance, "git", lambda *arguments: "diff --git a b\n")
     dirty = start()
-    monkeypatch.setattr(stamps, "git", lambda *arguments: "")
+    monkeypatch.setattr(provenance, "git", lambda *arguments: "")
     clean = start()
     assert (dirty.folder / "dirty.diff").read_text() == "diff --git a b\n"
     assert not (clean.folder / "dirty.diff").exists()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout with one tracked file that differs from its commit and one under recipe/ that git does not know."""
+    root = tmp_path / "checkout"
+    (root / "recipe").mkdir(parents=True)
+    (root / "tracked.py").write_text("old\n")
+    (root / ".gitignore").write_text("*.log\n")
+    monkeypatch.setattr(provenance, "_ROOT", root)
+    for words in (["init"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-m", "first"]):
+        assert provenance.git(*words) is not None
+    (root / "tracked.py").write_text("new\n")
+    for name in ("recipe/mine.py", "recipe/run.log", "notes.txt"):
+        (root / name).touch()
+    return root
+
+
+def test_what_the_code_has_beyond_its_commit(start, checkout):
+    attempt = start()
+    assert "+new" in (attempt.folder / "dirty.diff").read_text()
+    assert json.loads((attempt.folder / "stamp.json").read_text())["untracked"] == ["recipe/mine.py"]
+
+
+def test_a_job_stamps_the_changes_of_who_submitted_it(start, checkout, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["ray_cluster", "runtime_env", str(checkout)])
+    ray_cluster.main()
+    shutil.rmtree(checkout / ".git")  # as in the packaged folder
+    attempt = start()
+    assert "+new" in (attempt.folder / "dirty.diff").read_text()
+    assert json.loads((attempt.folder / "stamp.json").read_text())["untracked"] == ["recipe/mine.py"]
+    (checkout / provenance.SUBMITTED).unlink()
+    attempt = start()
+    assert not (attempt.folder / "dirty.diff").exists()
+    assert json.loads((attempt.folder / "stamp.json").read_text())["untracked"] is None
 
 
 def test_starts_at_once_get_numbers_of_their_own(tmp_path):

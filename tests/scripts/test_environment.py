@@ -68,6 +68,28 @@ def test_without_an_environment_it_is_what_python_names(root, script):
     assert {line.split()[0] for line in asked} <= {python, ray}
 
 
+@pytest.mark.parametrize(("model", "sent"), [("m", "{root}/m"), ("org/model", "org/model"), ("/nodes/m", "/nodes/m")])
+def test_a_job_gets_the_paths_of_who_submits_it(root, model, sent):
+    python = Path(stand_in(root / ".venv/bin/python"))
+    python.write_text('#!/bin/sh\necho "$DATA_DIR $OUTPUT_DIR $MODEL_PATH" >>"$RECORD"\n')
+    stand_in(root / ".venv/bin/ray")
+    (root / "m").mkdir()
+    paths = {"DATA_DIR": "d/../d", "OUTPUT_DIR": "o", "MODEL_PATH": model}
+    done, asked = run(root, "submit_ray.sh", *RUNS["submit_ray.sh"], **paths)
+    assert done.returncode == 0, done.stderr
+    assert asked[0] == f"{root}/d {root}/o {sent.format(root=root)}"
+
+
+def test_a_submission_leaves_no_file_and_ends_as_ray_does(root):
+    python, ray = (Path(stand_in(root / ".venv/bin" / name)) for name in ("python", "ray"))
+    python.write_text("#!/bin/sh\ntouch .submitted.json\n")
+    ray.write_text('#!/bin/sh\nls -A >>"$RECORD"\nexit 7\n')
+    done, asked = run(root, "submit_ray.sh", *RUNS["submit_ray.sh"])
+    assert done.returncode == 7
+    assert ".submitted.json" in asked
+    assert not (root / ".submitted.json").exists()
+
+
 def test_a_launch_script_that_fails_submits_nothing(root):
     stand_in(root / ".venv/bin/python")
     stand_in(root / ".venv/bin/ray")

@@ -15,11 +15,12 @@ ALL = sorted([*(REPOSITORY / "scripts").rglob("*.sh"), *(REPOSITORY / "scripts")
 TRIVIAL = {"", "}", "fi", "done", "esac", "exit", "else", "do", "then"}
 
 
-def launch(script, *arguments, **environment):
+def launch(script, *arguments, cwd=None, **environment):
     """What a launch script runs, with `echo` in Python's place, and its exit status."""
     clean = {key: value for key, value in os.environ.items() if key not in ("NNODES", "N_GPUS_PER_NODE", "MODEL_PATH")}
     return subprocess.run(
         ["bash", str(script), *arguments],
+        cwd=cwd,
         env={**clean, "PYTHON": "echo", **environment},
         capture_output=True,
         text=True,
@@ -58,6 +59,15 @@ def test_without_dry_run_that_command_is_run():
     words = r"actor_rollout_ref.model.path='/it\'s/m' data_dir='/d' output_dir='/o' trainer.nnodes=8"
     chosen = "experiment=qwen2.5_7b_math technique=wo_dynamic_sampling cluster=multi_node seed=3"
     assert done.stdout.strip() == f"-m recipe.main_dapo {words} {chosen}"
+
+
+def test_paths_are_those_of_who_types_them(tmp_path):
+    (tmp_path / "m").mkdir()
+    done = launch(scripts()["dapo_qwen2.5_32b"], cwd=tmp_path, DATA_DIR="d", OUTPUT_DIR="o", MODEL_PATH="m")
+    words = f"actor_rollout_ref.model.path='{tmp_path}/m' data_dir='{tmp_path}/d' output_dir='{tmp_path}/o'"
+    assert words in done.stdout
+    done = launch(scripts()["dapo_qwen2.5_32b"], cwd=tmp_path, MODEL_PATH="org/model")  # a Hub name
+    assert "actor_rollout_ref.model.path='org/model'" in done.stdout
 
 
 def test_a_failing_plan_fails_the_dry_run():

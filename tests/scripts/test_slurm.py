@@ -12,15 +12,18 @@ STAND_INS = {
     "srun": 'while [[ $1 == --* ]]; do shift; done; exec "$@"',
     # Debian names the host 127.0.1.1 in /etc/hosts
     "hostname": '[ "$1" = -I ] && echo 10.0.0.1 10.0.0.2 || echo 127.0.1.1',
-    # the second node joins only when it is asked to; a started one stays until it is ended
-    "ray": """[ "$1" = status ] || trap 'echo ended >>"$RECORD"; kill $!; exit 0' TERM
+    # the cluster answers once its head has started; a started node stays until it is ended, unless FAIL names its role
+    "ray": """if [ "$1" = status ]; then
+    asked=$(grep -c "^start" "$RECORD") || exit 1
+    echo " 0.0/$((asked * 8)).0 GPU"
+    exit
+fi
+case " $* " in *" ${FAIL:-nothing}"*) echo "no such device" >&2; exit 3 ;; esac
+trap 'echo ended >>"$RECORD"; kill $!; exit 0' TERM
+[ "$2" != --head ] || /bin/sleep "${SLOW_HEAD:-0}"
 echo "$@" >>"$RECORD"
-if [ "$1" = status ]; then
-    echo " 0.0/$(($(grep -c "^start" "$RECORD") * 8)).0 GPU"
-else
-    /bin/sleep 60 >/dev/null 2>&1 & wait $!
-fi""",
-    "sleep": 'exec /bin/sleep "$(echo "$1" | sed -E "s/^(10|5)$/0.2/")"',
+/bin/sleep 60 >/dev/null 2>&1 & wait $!""",
+    "sleep": 'exec /bin/sleep "$(echo "$1" | sed -E "s/^(5|1)$/0.1/")"',
 }
 
 
@@ -34,6 +37,7 @@ def sbatch(tmp_path, job, **environment):
     (tmp_path / "job.sh").write_text(job)
     slurm = {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_GPUS_ON_NODE": "8"}
     path = f"{stand_ins}:{os.environ['PATH']}"
+    record.touch()
     done = subprocess.run(
         ["bash", str(REPOSITORY / "scripts/slurm/dapo.sbatch"), "job.sh", "seed=3"],
         env={**os.environ, **slurm, "PATH": path, "RECORD": str(record), "RAY": str(stand_ins / "ray"), **environment},
@@ -54,6 +58,34 @@ def test_ray_is_started_used_and_taken_down(tmp_path):
     assert asked.count("ended") == 2
 
 
+def test_the_others_wait_for_the_head(tmp_path):
+    done, asked = sbatch(tmp_path, "exit 0", SLOW_HEAD="1")
+    assert done.returncode == 0, done.stderr
+    assert ["--head" in line for line in asked if line.startswith("start")] == [True, False]
+
+
+@pytest.mark.parametrize(("role", "node"), [("--head", "n1"), ("--address", "n2")])
+def test_a_node_that_cannot_start_ray_ends_the_job_at_once(tmp_path, role, node):
+    done, asked = sbatch(tmp_path, "echo must not run", FAIL=role)
+    assert done.returncode == 1
+    assert f"ray start on {node} has ended" in done.stderr
+    assert "must not run" not in done.stdout
+    assert asked.count("ended") == (node == "n2")
+
+
+def test_ray_of_a_conda_environment_is_found_on_the_path(tmp_path):
+    done, asked = sbatch(tmp_path, "exit 0", RAY="")
+    assert done.returncode == 0, done.stderr
+    assert asked.count("ended") == 2
+
+
+def test_a_ray_that_is_not_there_ends_the_job_at_once(tmp_path):
+    done, asked = sbatch(tmp_path, "exit 0", RAY="", DAPO_VENV="/nowhere")
+    assert done.returncode == 1
+    assert "no ray at /nowhere/bin/ray" in done.stderr
+    assert asked == []
+
+
 def test_a_failing_run_fails_the_job_and_still_cleans_up(tmp_path):
     done, asked = sbatch(tmp_path, "exit 7")
     assert done.returncode == 7
@@ -61,7 +93,7 @@ def test_a_failing_run_fails_the_job_and_still_cleans_up(tmp_path):
 
 
 def test_a_node_that_never_joins_ends_the_job_with_the_count(tmp_path):
-    done, asked = sbatch(tmp_path, "echo must not run", SLURM_GPUS_ON_NODE="9", RAY_WAIT_S="0")
+    done, asked = sbatch(tmp_path, "echo must not run", SLURM_GPUS_ON_NODE="9", RAY_WAIT_S="3")
     assert done.returncode == 1
     assert "16 of 18 GPUs" in done.stderr
     assert "must not run" not in done.stdout
