@@ -93,7 +93,7 @@ def weight_sender() -> None:
     """
 
     def make(original):
-        class BucketedWeightSender(original):
+        class BucketedWeightSender(original):  # type: ignore[valid-type, misc]
             def _init_socket(self):
                 super()._init_socket()
                 limit_waits(self.socket)

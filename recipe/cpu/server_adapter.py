@@ -14,6 +14,8 @@ patches.weight_sender()
 class CPUServerAdapter(ServerAdapter):
     """verl's adapter, which sends weights through a socket of this run, and not for ever."""
 
+    zmq_handle: str
+
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.zmq_handle = own_socket(self.zmq_handle)
