@@ -130,8 +130,13 @@ def key(name):
     return f"trainer.v1.sampler.sampler_kwargs.{name}"
 
 
+def few_failures(groups):
+    """Fewer than end a step of 4 groups with an error."""
+    return groups.count(FAILED) < 2 * 4
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.sampled_from([MIXED, RIGHT, WRONG, FAILED]), max_size=30), st.integers(0, 99))
+@given(st.lists(st.sampled_from([MIXED, RIGHT, WRONG, FAILED]), max_size=30).filter(few_failures), st.integers(0, 99))
 def test_exactly_the_first_kept_groups_in_dispatch_order_train(head, seed):
     engine = FakeEngine(itertools.chain(head, itertools.repeat(MIXED)), seed)
     make(engine)
