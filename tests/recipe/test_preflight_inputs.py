@@ -48,6 +48,15 @@ def test_missing_inputs_are_named(tmp_path):
     ]
 
 
+def test_what_the_loop_makes_is_a_note_and_not_missing(tmp_path):
+    result = preflight(variant(f"run_dir={tmp_path}"), in_loop=True)
+    assert [problem for problem in result.problems if str(tmp_path) in problem] == []
+    (note,) = [note for note in result.notes if "the loop makes it" in note]
+    assert all(key in note for key in ("data.train_files=", "data.val_files=", "actor_rollout_ref.model.path="))
+    given = variant(f"run_dir={tmp_path}", "loop.base_model=null", f"actor_rollout_ref.model.path={tmp_path}/gone")
+    assert any(f"{tmp_path}/gone is missing" in problem for problem in preflight(given, in_loop=True).problems)
+
+
 def test_bad_gold_is_named_with_file_row_and_value(tmp_path):
     good, bad, broken = tmp_path / "good.parquet", tmp_path / "bad.parquet", tmp_path / "broken.parquet"
     write_data(good, ["a"] * 1 + [f"p{i}" for i in range(40)])
