@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from data_prep.model_folder import give_ordinary_modes
 from recipe.checkpoints import TRACKER_FILE, steps, whole
 
 PROMPT = "What is 7 + 5?"
@@ -79,6 +80,7 @@ def export(checkpoint: Path, out: Path, merge: bool = False) -> str:
     else:
         words = ["merge", "--backend", "fsdp", "--local_dir", str(checkpoint / "actor"), "--target_dir", str(partial)]
         subprocess.run([sys.executable, "-m", "verl.model_merger", *words], check=True)
+    give_ordinary_modes(partial)
     answer = greedy_answer(partial)
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)

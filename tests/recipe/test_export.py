@@ -1,5 +1,7 @@
 """Exporting a checkpoint: complete shards or a reason, the newest complete one, and a folder that loads."""
 
+import os
+
 import pytest
 import torch
 import transformers
@@ -81,6 +83,9 @@ def test_export_loads_and_answers(saved, tmp_path, capsys):
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     for name, tensor in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
+    mask = os.umask(0)
+    os.umask(mask)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o666 & ~mask}
     assert "What is 7 + 5?" in capsys.readouterr().out
 
 
