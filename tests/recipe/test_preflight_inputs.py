@@ -1,6 +1,7 @@
 """Rules on what a run reads and where it runs: data, model, machine, disks."""
 
 import json
+import os
 import time
 from types import SimpleNamespace
 
@@ -281,6 +282,12 @@ def test_folder_that_is_no_model(tmp_path):
     assert "no config.json" in check_model(config)[0]
 
 
+def test_file_of_a_model_is_no_folder(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    (found,) = check_model(variant(f"actor_rollout_ref.model.path={tmp_path}/model.safetensors"))
+    assert f"model.safetensors is a file: give the model folder, {tmp_path} perhaps" in found
+
+
 def test_truncated_weights_are_named(tmp_path):
     folder = write_model(tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"\x10\0\0")
@@ -362,6 +369,13 @@ def test_run_dir_that_is_a_file(tmp_path):
     for run_dir in ("file", "file/below"):
         (found,) = machine.run_folder(variant(f"run_dir={tmp_path}/{run_dir}"))
         assert f"{tmp_path}/file is a file" in found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for others /proc is not writable, and that is said")
+def test_run_dir_where_no_file_can_be():
+    (found,) = machine.run_folder(variant("run_dir=/proc/run"))
+    assert "/proc stores no files" in found
+    assert not [problem for problem in machine.room(variant("run_dir=/proc/run")) if "/proc" in problem]
 
 
 def test_run_dir_in_the_folder_of_a_ray_job(tmp_path):

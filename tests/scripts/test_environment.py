@@ -88,6 +88,15 @@ def test_without_an_environment_a_python_that_has_the_packages_will_do(root):
     assert asked[-1].startswith(f"{python} -m recipe.export")
 
 
+@pytest.mark.parametrize("arguments", [["checkpoints", ""], ["", "out"], ["checkpoints"]])
+def test_an_export_from_or_to_nothing_is_shown_its_usage(root, arguments):
+    stand_in(root / ".venv/bin/python")
+    done, asked = run(root, "export_hf.sh", *arguments)
+    assert done.returncode == 2
+    assert "CKPT OUT" in done.stderr
+    assert asked == []
+
+
 def test_a_dry_run_of_the_laptop_loop_makes_no_environment_and_reads_paths_as_the_others_do(root, tmp_path):
     python = stand_in(root / ".venv/bin/python")
     (tmp_path / "elsewhere").mkdir()
