@@ -60,6 +60,14 @@ def read_card(data_file: Path | str) -> Card | None:
     return Card(path, found, content["rows"], hashlib.sha256(raw).hexdigest(), content)
 
 
+def source_of(data_file: Path) -> str | None:
+    """Return the name of the source of a data file by its card, without a look at the file; None where no card says."""
+    try:
+        return json.loads(card_path(data_file).read_bytes())["source"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):  # no card, or nobody knows whose
+        return None
+
+
 def _parse(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         content = json.loads(raw)

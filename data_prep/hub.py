@@ -16,6 +16,7 @@ def fetch(repo: str, revision: str, patterns: Sequence[str]) -> tuple[list[Path]
     Raises:
         DataError: the Hub cannot be reached, or has no such repository, revision or file.
     """
+    import httpx
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -24,9 +25,11 @@ def fetch(repo: str, revision: str, patterns: Sequence[str]) -> tuple[list[Path]
         names = [entry.rfilename for entry in info.siblings or []]
         wanted = [name for pattern in patterns for name in sorted(names) if fnmatch(name, pattern)]
         paths = [Path(hf_hub_download(repo, name, repo_type="dataset", revision=info.sha)) for name in wanted]
-    except (OSError, HfHubHTTPError, RuntimeError, ValueError) as error:
-        # httpx errors reach here as OSError or RuntimeError, by version of the library; offline mode as OSError.
-        remedy = "Give --input PATH with a copy of its file, or check the network, HF_ENDPOINT and --revision"
+    except (OSError, httpx.HTTPError, HfHubHTTPError, RuntimeError, ValueError) as error:  # offline mode: an OSError
+        remedy = (
+            "Give --input PATH with a copy of its file (prepare_data.sh: TRAIN_INPUT, TEST_INPUT), or check the "
+            "network, HF_ENDPOINT and --revision"
+        )
         raise DataError(f"Hub dataset {repo} at {revision!r} cannot be read ({error!r:.200})", remedy=remedy) from error
     if not paths or info.sha is None:
         raise DataError(f"Hub dataset {repo} at {revision!r} has no file like {', '.join(patterns)}: {names}")

@@ -1,6 +1,7 @@
 """Hugging Face folders that our own commands make: each carries a mark, and only such a folder is ever replaced."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,5 +29,15 @@ def write_model(model: Any, tokenizer: Any, out: Path, mark: str, content: dict[
     model.save_pretrained(partial)
     tokenizer.save_pretrained(partial)
     (partial / mark).write_text(json.dumps(content, indent=1) + "\n")
+    give_ordinary_modes(partial)
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)
+
+
+def give_ordinary_modes(folder: Path) -> None:
+    """Give the files below `folder` the mode of any new file: safetensors leaves its own to their owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o666 & ~mask)

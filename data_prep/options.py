@@ -10,6 +10,7 @@ from data_prep.templates import TEMPLATES
 CONFLICTS = ("error", "drop", "keep_first")
 BAD_ROWS = ("error", "drop")
 LANGUAGES = ("en", "all")
+_OF_THE_RUN = ("out", "overwrite", "progress", "source")  # do not bear on the rows, or stand elsewhere in the card
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Options:
     min_value: int = 0
     max_value: int = 99
     operators: str = "+"
+    overwrite: bool = False
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class Options:
 
     def stated(self) -> dict[str, Any]:
         """Return the options that bear on the rows, for the card: file names without folders, nothing of the run."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("out", "progress", "source")}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OF_THE_RUN}
         found["input"] = [Path(text).name for text in self.input]
         found["decontaminate"] = [Path(path).name for path in self.decontaminate]
         found["tokenizer"] = Path(self.tokenizer).name if self.tokenizer else None

@@ -43,6 +43,8 @@ def prepare(options: Options, registry: Mapping[str, Callable[[Options], Source]
         outputs = (
             _copied(options, source, parts, files) if options.keep_repeats else _made(options, source, parts, files)
         )
+        if not options.overwrite:
+            _check_replaceable(options, outputs)
         written = {output.path.name: output.rows for output in outputs}
         for output in outputs:
             inputs = [(path.name, hashes[path].result()) for path in output.part.paths]
@@ -50,6 +52,18 @@ def prepare(options: Options, registry: Mapping[str, Callable[[Options], Source]
             files.text(card.card_path(output.path), card.dump(content))
         files.commit()
     return [output.path for output in outputs]
+
+
+def _check_replaceable(options: Options, outputs: list[Output]) -> None:
+    """See that no output would replace one of another source; of the same source, other options are a new version."""
+    for path in (output.path for output in outputs):
+        made_from = card.source_of(path)
+        if made_from not in (None, options.source):
+            raise DataError(
+                f"was made from the source {made_from}, {options.source} would replace it",
+                file=path,
+                remedy="Choose another --out or --name, or give --overwrite",
+            )
 
 
 def _made(options: Options, source: Source, parts: list[Part], files: AtomicFiles) -> list[Output]:

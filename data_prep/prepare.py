@@ -27,6 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--data_source", help="label of the rows, instead of the source's own")
     parser.add_argument("--seed", type=int, default=0, help="of --holdout and of generated problems (default 0)")
     parser.add_argument("--train_batch_size", type=int, default=512, help="for the estimate of steps in the card")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that were made from another source")
     parser.add_argument("--no_progress", dest="progress", action="store_false", help="no progress bar")
     _add_input(parser.add_argument_group("input"))
     _add_rows(parser.add_argument_group("rows"))

@@ -13,6 +13,7 @@ from recipe.cpu.detect import accelerator_visible
 
 CONFIG_DIR = Path(__file__).resolve().parents[1] / "configs"
 CONFIG_NAME = "dapo_trainer"
+GROUPS = ("experiment", "technique", "cluster", "health")  # folders of `configs/` that a word chooses from
 
 
 def verl_package_dir() -> Path:
@@ -59,8 +60,8 @@ def compose(overrides: list[str]) -> DictConfig:
 
 
 def known_keys() -> list[str]:
-    """Every dotted key of the default recipe, sections included, for suggestions."""
-    found: list[str] = []
+    """Every dotted key of the default recipe, sections and groups included, for suggestions."""
+    found: list[str] = list(GROUPS)
 
     def walk(node: Any, prefix: str) -> None:
         for key, value in node.items():

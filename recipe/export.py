@@ -15,9 +15,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from recipe.checkpoints import TRACKER_FILE, steps, whole
+import pyarrow.parquet as pq
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-PROMPT = "What is 7 + 5?"
+from data_prep.model_folder import give_ordinary_modes
+from recipe.checkpoints import TRACKER_FILE, steps, whole
+from recipe.stamps import RESOLVED_CONFIG
+
+PROMPT = "What is 7 + 5?"  # where the validation file of the run is not here
 _SHARD = re.compile(r"model_world_size_(\d+)_rank_(\d+)\.pt")
 
 
@@ -61,8 +67,8 @@ def choose(folder: Path) -> Path:
     )
 
 
-def export(checkpoint: Path, out: Path, merge: bool = False) -> str:
-    """Write `out`, replacing it only once it is complete and loads; return its greedy answer to `PROMPT`.
+def export(checkpoint: Path, out: Path, merge: bool = False) -> tuple[str, str]:
+    """Write `out`, replacing it only once it is complete and loads; return a question and its greedy answer.
 
     Raises:
         ValueError: the checkpoint is incomplete, or `out` is something else than a model folder.
@@ -79,22 +85,36 @@ def export(checkpoint: Path, out: Path, merge: bool = False) -> str:
     else:
         words = ["merge", "--backend", "fsdp", "--local_dir", str(checkpoint / "actor"), "--target_dir", str(partial)]
         subprocess.run([sys.executable, "-m", "verl.model_merger", *words], check=True)
-    answer = greedy_answer(partial)
+    give_ordinary_modes(partial)
+    turns = first_prompt(checkpoint)
+    answer = greedy_answer(partial, turns)
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)
-    return answer
+    return turns[-1]["content"], answer
 
 
-def greedy_answer(folder: Path, max_new_tokens: int = 32) -> str:
-    """Load model and tokenizer with transformers and answer `PROMPT` greedily; raises what they raise."""
+def first_prompt(checkpoint: Path) -> list[dict[str, str]]:
+    """The chat turns of the first row that the checkpoint's run validates on, or `PROMPT` where that is not here."""
+    plain = [{"role": "user", "content": PROMPT}]
+    try:
+        config = OmegaConf.load(checkpoint.resolve().parents[1] / RESOLVED_CONFIG)
+        files = config.data.val_files
+        rows = pq.ParquetFile(files if isinstance(files, str) else files[0]).iter_batches(1, columns=["prompt"])
+        turns = next(rows).to_pylist()[0]["prompt"]
+        return [{"role": turn["role"], "content": turn["content"]} for turn in turns] or plain
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, StopIteration, OmegaConfBaseException):
+        return plain  # only a sample: nothing depends on it
+
+
+def greedy_answer(folder: Path, turns: list[dict[str, str]], max_new_tokens: int = 32) -> str:
+    """Load model and tokenizer with transformers and answer greedily; raises what they raise."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    text = PROMPT
+    text = "\n".join(turn["content"] for turn in turns)
     if tokenizer.chat_template:
-        turn = [{"role": "user", "content": PROMPT}]
-        text = tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False)
+        text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
     inputs = tokenizer(text, return_tensors="pt", add_special_tokens=False, return_token_type_ids=False)
     ids = model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
     return tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :])
@@ -108,12 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--merge", action="store_true", help="join the shards even if the weights are there joined")
     args = parser.parse_args(arguments)
     try:
-        answer = export(args.checkpoint, args.out, args.merge)
+        question, answer = export(args.checkpoint, args.out, args.merge)
     except ValueError as error:
         parser.exit(2, f"error: {error}\n")
     except subprocess.CalledProcessError as error:
         parser.exit(1, f"error: verl's merger failed with status {error.returncode}\n")
-    print(f"{args.out} loads; asked greedily {PROMPT!r} it answers {answer!r}")
+    print(f"{args.out} loads; asked greedily {question!r} it answers {answer!r}")
 
 
 if __name__ == "__main__":

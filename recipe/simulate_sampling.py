@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,17 +89,24 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def trained_per_step(groups: list[TraceGroup]) -> int:
+    """Groups that a step of the recorded run trained, carried ones aside; the paper's where none is marked."""
+    return max(Counter(group.step for group in groups if group.trained).values(), default=Setting.needed)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Everything the command reports, as one JSON-ready dictionary."""
-    setting = Setting(args.prompts, args.steps, args.slots, args.tokens_per_second, args.in_flight)
     if args.trace:
         groups = read_trace(args.trace)
+        args.prompts = args.prompts or trained_per_step(groups)
         acceptance = measured_acceptance(groups, GroupFilter())
         if acceptance == 0:
             raise ValueError(f"--trace {args.trace}: no group of it can be kept, so no batch can ever be filled")
     else:
+        args.prompts = args.prompts or Setting.needed
         count = round(2 * args.steps * max(args.prompts / args.acceptance, 3 * args.prompts))
         groups, acceptance = synthetic(args.acceptance, count, args.samples, args.seed), args.acceptance
+    setting = Setting(args.prompts, args.steps, args.slots, args.tokens_per_second, args.in_flight)
     return {
         "acceptance": acceptance,
         "prompts": args.prompts,
@@ -118,12 +126,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m recipe.simulate_sampling", description=__doc__)
     add = parser.add_argument
     add("--acceptance", type=float, default=0.35, help="share of prompts that are kept, synthetic trace (0 to 1)")
-    add("--prompts", type=int, default=512, help="groups needed a step")
+    add("--prompts", type=int, help="groups needed a step; without it those that the trace's steps trained, or 512")
     add("--samples", type=int, default=16, help="samples a prompt, synthetic trace")
     add("--trace", type=Path, help="trace file (.jsonl) or folder recorded by a run, instead of a synthetic one")
     add("--seed", type=int, default=0)
     add("--steps", type=int, default=4, help="steps to average over; the first one starts without an estimate")
-    add("--slots", type=int, default=2048, help="answers that the engines decode at a time, all together")
+    add("--slots", type=int, default=2048, help="answers that the engines decode at a time, in all; no trace says")
     add("--tokens-per-second", type=float, default=25.0, help="decoding speed of one slot")
     add("--in-flight", type=int, default=0, help="prompts that ours may have in flight; 0: 1.25 x slots / samples")
     add("--json", type=Path, help="also write the result here")

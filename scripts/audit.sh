@@ -2,6 +2,7 @@
 # Look up every pin of the lock files in PyPI's database of known vulnerabilities (pip-audit, which needs the network).
 #   scripts/audit.sh [pip-audit's arguments]     1: a pin is vulnerable, or the database was not reached; the output says which
 set -euo pipefail
+[ "${1:-}" != --help ] || { sed -n '2,3s/^# \{0,1\}//p' "$0" && exit; }
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh

@@ -13,12 +13,12 @@ MAX_TOKENS=${MAX_TOKENS:-20480} # response tokens
 TENSOR_PARALLEL_SIZE=${TENSOR_PARALLEL_SIZE:-} # GPUs a replica; empty: all that nvidia-smi lists, or 1
 # shellcheck source=scripts/lib.sh
 . "$root/scripts/lib.sh"
-find_python
 
 [ $# -gt 0 ] || {
     sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
+find_python
 model=$1
 shift
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)

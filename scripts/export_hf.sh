@@ -3,7 +3,7 @@
 #   scripts/export_hf.sh CKPT OUT [recipe.export options]
 #   CKPT  a global_step_N folder, or the checkpoints folder of a run: then the newest complete one
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
+[ -n "${1:-}" ] && [ -n "${2:-}" ] || { sed -n '2,4s/^# //p' "$0" >&2 && exit 2; }
 checkpoint=$(realpath -m "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/lib.sh

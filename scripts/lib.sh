@@ -29,13 +29,22 @@ venv_python() {
     [ -x "$python" ] && echo "$python"
 }
 
-# Unless PYTHON is set: set it to that python, its folder first on the PATH, or to python3 where there is no environment.
+# Whether this python has what the scripts need, as that of a conda environment may.
+has_packages() { # python
+    "$1" -c 'import omegaconf, importlib.util as u; raise SystemExit(not u.find_spec("verl"))' 2>/dev/null
+}
+
+no_environment() { die "no environment at ${DAPO_VENV:-.venv}: bash scripts/setup.sh cpu (or gpu), or set DAPO_VENV"; }
+
+# Unless PYTHON is set: set it to that python, its folder first on the PATH, or to python3 where that has the packages.
 find_python() {
     local found
     [ -z "${PYTHON:-}" ] || return 0
     PYTHON=python3
     if found=$(venv_python); then
         PYTHON=$found PATH=$(dirname "$found"):$PATH
+    else
+        has_packages "$PYTHON" || no_environment
     fi
 }
 

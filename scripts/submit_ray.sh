@@ -21,6 +21,7 @@ cd "$repository"
 # shellcheck source=scripts/lib.sh
 . scripts/lib.sh
 here=$(venv_python) || here=${PYTHON:-python3}
+[ -n "${PYTHON:-}" ] || [ "$here" != python3 ] || has_packages python3 || no_environment
 export PYTHON=${PYTHON:-$here} # of the nodes; python3 if they have their own
 listed=$(bash "$script" "$@" --overrides) # by itself: a substitution inside mapfile would lose its status
 mapfile -t words <<<"$listed"

@@ -53,10 +53,12 @@ def write_report(runs: Sequence[Run], out: Path) -> Path:
     """Write `out/index.html` and `out/NAME.png` for each figure; return the page's path.
 
     Raises:
-        ValueError: there is no run, or two have the same name.
+        ValueError: there is no run, or `out` is a file.
     """
     if not runs:
         raise ValueError("a report needs at least one run folder")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out={out} is a file: name a folder, new or of an earlier report")
     runs = told_apart(runs)
     sections = figure_sections(runs)
     accuracy_figures = drawings.accuracy(runs)

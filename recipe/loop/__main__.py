@@ -20,7 +20,7 @@ from recipe.loop.progress import Display
 from recipe.loop.summary import summarise
 from recipe.loop.supervised import supervised
 from recipe.main_dapo import settle_paths
-from recipe.preflight import check_changed_settings, check_loop, check_machine, check_model, check_recipe
+from recipe.preflight import check_before_loop, check_loop, check_machine, check_recipe
 
 
 def run_all(config: DictConfig, overrides: list[str], console: Console) -> dict:
@@ -63,9 +63,7 @@ def load(overrides: list[str]) -> DictConfig:
     """Compose the recipe with absolute paths and check it and the machine."""
     config = compose(overrides)
     settle_paths(config)
-    problems = check_recipe(config) + check_machine(config) + check_loop(config) + check_changed_settings(config)
-    if config.loop.base_model is None:
-        problems += check_model(config)
+    problems = check_recipe(config) + check_machine(config) + check_loop(config) + check_before_loop(config)
     if problems:
         raise ConfigError("this run cannot work:", problems)
     return config

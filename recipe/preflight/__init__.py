@@ -134,12 +134,18 @@ def check_loop(config: DictConfig) -> list[str]:
     return list(loop.needs(config))
 
 
-def preflight(config: DictConfig, recipe_only: bool = False) -> Result:
+def check_before_loop(config: DictConfig) -> list[str]:
+    """Problems of the files that a loop finds; those that it makes are checked by the training that reads them."""
+    return check_changed_settings(config) + (check_model(config) if config.loop.base_model is None else [])
+
+
+def preflight(config: DictConfig, recipe_only: bool = False, in_loop: bool = False) -> Result:
     """Check everything and describe the run.
 
     Args:
         config: a composed recipe, `run_dir` absolute.
         recipe_only: leave out what depends on this machine, for a recipe that will run elsewhere.
+        in_loop: for `recipe.loop`, which makes data and base model itself.
 
     Raises:
         OmegaConfBaseException: the configuration cannot be resolved, such as a key without a value.
@@ -148,13 +154,17 @@ def preflight(config: DictConfig, recipe_only: bool = False) -> Result:
     if list(values.whole_numbers(config)):
         return Result(problems, [], [])
     found = data.Data(config)
+    if in_loop:
+        problems += check_loop(config)
     if not recipe_only:
-        problems += check_inputs(config) + check_machine(config) + check_storage(config)
+        problems += check_before_loop(config) if in_loop else check_inputs(config)
+        problems += check_machine(config) + check_storage(config)
     try:
         facts = model_facts.model_facts(config)
     except ValueError:
         facts = None
     said = notes(config, found, facts) + ([] if recipe_only else list(storage.model_on_every_node(config)))
+    said += loop.makes(config) if in_loop else []
     return Result(problems, said, plan.plan(config, facts, found))
 
 
@@ -186,6 +196,7 @@ def notes(config: DictConfig, found: data.Data, facts: model_facts.ModelFacts | 
 __all__ = [
     "RECIPE_RULES",
     "Result",
+    "check_before_loop",
     "check_changed_settings",
     "check_inputs",
     "check_loop",

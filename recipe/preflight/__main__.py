@@ -2,6 +2,7 @@
 
     python -m recipe.preflight experiment=qwen2.5_32b technique=dapo cluster=multi_node [key=value ...]
     python -m recipe.preflight --recipe-only ...     # for another machine: files, disks, devices are not looked at
+    python -m recipe.preflight --loop ...            # for recipe.loop, which makes data and base model itself
 
 Exit code 0: nothing stops the run. 2: something does; every problem is on stderr.
 """
@@ -13,16 +14,19 @@ from recipe.errors import EXIT_CODE, user_errors
 from recipe.main_dapo import settle_paths
 from recipe.preflight import preflight
 
-_RECIPE_ONLY = "--recipe-only"
+_RECIPE_ONLY, _LOOP, _HELP = "--recipe-only", "--loop", ("--help", "-h")
 
 
 def main() -> None:
     """Command line."""
     words = sys.argv[1:]
+    if any(word in _HELP for word in words):
+        print(__doc__.strip())
+        return
     with user_errors(known_keys):
-        config = compose([word for word in words if word != _RECIPE_ONLY])
+        config = compose([word for word in words if word not in (_RECIPE_ONLY, _LOOP)])
         settle_paths(config)
-        result = preflight(config, recipe_only=_RECIPE_ONLY in words)
+        result = preflight(config, recipe_only=_RECIPE_ONLY in words, in_loop=_LOOP in words)
     for line in result.plan:
         print(line)
     for note in result.notes:

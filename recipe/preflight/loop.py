@@ -1,6 +1,7 @@
 """Rules about the laptop loop around a training."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -26,3 +27,13 @@ def needs(config: DictConfig) -> Iterator[str]:
             )
     if config.loop.warm_start is not None and config.loop.pretrained is None:
         yield "loop.warm_start is set, but not loop.pretrained, the folder of the model that it starts from"
+
+
+def makes(config: DictConfig) -> Iterator[str]:
+    """Notes on what is not there yet because the loop makes it."""
+    keys = ["data.train_files", "data.val_files"]
+    if config.loop.base_model is not None or config.loop.warm_start is not None:
+        keys.append("actor_rollout_ref.model.path")
+    missing = [f"{key}={path}" for key in keys if not Path(str(path := OmegaConf.select(config, key))).exists()]
+    if missing:
+        yield f"not there yet, the loop makes it: {', '.join(missing)}"

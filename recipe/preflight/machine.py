@@ -68,11 +68,18 @@ def run_folder(config: DictConfig) -> Iterator[str]:
         yield f"run_dir={run_dir}: {found} is a file; set run_dir to a folder, new or of this run"
     elif not os.access(found, os.W_OK):
         yield f"run_dir={run_dir}: {found} is not writable; set run_dir to a folder of yours"
+    elif not _stores_files(found):
+        yield f"run_dir={run_dir}: {found} stores no files, as /proc does not; set run_dir to a folder of yours"
     if any(part.startswith(_RAY_PACKAGE) for part in run_dir.parts):
         yield (
             f"run_dir={run_dir} lies in the folder that Ray unpacked for this job, and removes with everything in it; "
             "give an absolute path on storage of the cluster (OUTPUT_DIR, or run_dir)"
         )
+
+
+def _stores_files(folder: Path) -> bool:
+    """Whether there is a disk, however full, under a folder: /proc and /sys have no block at all."""
+    return os.statvfs(folder).f_blocks > 0
 
 
 def room(config: DictConfig) -> Iterator[str]:
@@ -82,8 +89,10 @@ def room(config: DictConfig) -> Iterator[str]:
     folder, shm = existing(Path(config.run_dir).resolve()), Path("/dev/shm")
     found = [
         ("memory", psutil.virtual_memory().available, _CPU_MEMORY_GB, "close other programs or use a larger machine"),
-        (f"disk space at {folder}", shutil.disk_usage(folder).free, _CPU_DISK_GB, "free some, or set run_dir"),
     ]
+    if _stores_files(folder):  # otherwise `run_folder` has said so
+        disk = shutil.disk_usage(folder).free
+        found.append((f"disk space at {folder}", disk, _CPU_DISK_GB, "free some, or set run_dir"))
     if shm.is_dir():
         found.append(("shared memory in /dev/shm", shutil.disk_usage(shm).free, _SHM_GB, "remove old segments there"))
     for what, free, needed, remedy in found:

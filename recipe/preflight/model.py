@@ -16,7 +16,9 @@ def folder_exists(config: DictConfig) -> Iterator[str]:
     looks_local = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
     if folder.is_dir() and not (folder / "config.json").is_file():
         yield f"actor_rollout_ref.model.path={name} has no config.json: it is not a Hugging Face model folder"
-    if looks_local and not folder.is_dir():
+    if folder.is_file():
+        yield f"actor_rollout_ref.model.path={name} is a file: give the model folder, {folder.parent} perhaps"
+    elif looks_local and not folder.is_dir():
         yield f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"
 
 

@@ -53,6 +53,21 @@ def test_the_schema_is_the_same_for_every_source(run, out, tmp_path):
 CONFLICT = [dapo_row("P?", "1"), dapo_row("Q?", "2"), dapo_row("P?", "3"), dapo_row("P?", "1"), dapo_row("P ?", "5")]
 
 
+def test_files_of_another_source_are_replaced_only_when_told(run, fails, out):
+    small = ["--train_rows", "5", "--test_rows", "2"]
+    assert run("arithmetic", *small) == 0
+    assert run("arithmetic", *small, "--template", "none") == 0  # other options of the same source are a new version
+    card = out / "train.card.json"
+    card.write_text(card.read_text().replace('"name": "arithmetic"', '"name": "gsm8k"'))
+    before = (out / "train.parquet").read_bytes()
+    message = fails("arithmetic", *small)
+    assert "train.parquet: was made from the source gsm8k" in message
+    assert "--overwrite" in message
+    assert (out / "train.parquet").read_bytes() == before
+    assert run("arithmetic", *small, "--overwrite") == 0
+    assert "overwrite" not in card_of(out / "train.parquet")["options"]
+
+
 def test_two_answers_to_one_problem_are_an_error_that_lists_them(fails, out, tmp_path):
     source = write_parquet(tmp_path / "in.parquet", CONFLICT)
     said = fails("dapo_math_17k", "--input", source)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from data_prep import hub, parts
@@ -73,12 +74,13 @@ def test_the_hub_is_asked_at_a_commit_and_the_card_keeps_it(tmp_path, monkeypatc
     assert '"revision": "c0ffee"' in path.with_suffix(".card.json").read_text()
 
 
-def test_without_a_network_the_message_says_what_to_do(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [ConnectionError, httpx.ConnectError, httpx.ReadTimeout])
+def test_without_a_network_the_message_says_what_to_do(monkeypatch, error):
     import huggingface_hub
 
     class Api:
         def dataset_info(self, repo, revision, timeout):
-            raise ConnectionError("Name or service not known")
+            raise error("Name or service not known")
 
     monkeypatch.setattr(huggingface_hub, "HfApi", Api)
     with pytest.raises(DataError, match=r"zhuzilin/dapo-math-17k at 'main' cannot be read .*Give --input PATH"):

@@ -182,6 +182,12 @@ def test_run_that_has_only_just_begun(tmp_path):
         assert text in page.text
 
 
+def test_report_in_place_of_a_file_is_refused(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(ValueError, match="is a file: name a folder"):
+        write_report([read_run(make_run(tmp_path / "run", steps=1))], tmp_path / "out")
+
+
 def test_preflight_plan_of_the_run_is_shown(tmp_path):
     folder = make_run(tmp_path / "run", steps=1)
     for attempt, text in (("000", "8 rollout steps"), ("001", "20 rollout steps, 80 updates")):

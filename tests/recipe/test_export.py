@@ -1,11 +1,14 @@
 """Exporting a checkpoint: complete shards or a reason, the newest complete one, and a folder that loads."""
 
+import os
+
 import pytest
 import torch
 import transformers
 
 from data_prep.tiny_model import build_model, build_tokenizer
-from recipe.export import choose, export, main, missing_weights
+from recipe.export import choose, export, first_prompt, main, missing_weights
+from tests.recipe.inputs import write_data
 from tests.recipe.test_checkpoints import saved as any_shard
 
 
@@ -81,7 +84,22 @@ def test_export_loads_and_answers(saved, tmp_path, capsys):
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     for name, tensor in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
+    mask = os.umask(0)
+    os.umask(mask)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o666 & ~mask}
     assert "What is 7 + 5?" in capsys.readouterr().out
+
+
+def test_the_sample_asks_what_the_run_validates_on(tmp_path):
+    checkpoint = tmp_path / "checkpoints" / "global_step_1"
+    checkpoint.mkdir(parents=True)
+    plain = [{"role": "user", "content": "What is 7 + 5?"}]
+    assert first_prompt(checkpoint) == plain
+    write_data(tmp_path / "test.parquet", ["7+5=?", "1+1=?"])
+    (tmp_path / "config.resolved.yaml").write_text(f"data: {{val_files: [{tmp_path}/test.parquet]}}\n")
+    assert first_prompt(checkpoint)[-1]["content"] == "7+5=?"
+    (tmp_path / "test.parquet").write_text("damaged")
+    assert first_prompt(checkpoint) == plain
 
 
 def test_other_folders_are_not_overwritten(saved, tmp_path):

@@ -35,6 +35,7 @@ def call(monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["trainer.total_trainning_steps=3"], "Did you mean trainer.total_training_steps?"),
+        (["eksperiment=tiny"], "Did you mean experiment?"),
         (["experiment=tinny"], "Could not find 'experiment/tinny'"),
         (["trainer.nnodes="], "trainer.nnodes= must be a whole number"),
         (["data.train_batch_size=${nowhere}"], "nowhere"),

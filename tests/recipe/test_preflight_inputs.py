@@ -1,6 +1,7 @@
 """Rules on what a run reads and where it runs: data, model, machine, disks."""
 
 import json
+import os
 import time
 from types import SimpleNamespace
 
@@ -46,6 +47,15 @@ def test_missing_inputs_are_named(tmp_path):
         "data.val_files",
         "actor_rollout_ref.model.path",
     ]
+
+
+def test_what_the_loop_makes_is_a_note_and_not_missing(tmp_path):
+    result = preflight(variant(f"run_dir={tmp_path}"), in_loop=True)
+    assert [problem for problem in result.problems if str(tmp_path) in problem] == []
+    (note,) = [note for note in result.notes if "the loop makes it" in note]
+    assert all(key in note for key in ("data.train_files=", "data.val_files=", "actor_rollout_ref.model.path="))
+    given = variant(f"run_dir={tmp_path}", "loop.base_model=null", f"actor_rollout_ref.model.path={tmp_path}/gone")
+    assert any(f"{tmp_path}/gone is missing" in problem for problem in preflight(given, in_loop=True).problems)
 
 
 def test_bad_gold_is_named_with_file_row_and_value(tmp_path):
@@ -272,6 +282,12 @@ def test_folder_that_is_no_model(tmp_path):
     assert "no config.json" in check_model(config)[0]
 
 
+def test_file_of_a_model_is_no_folder(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    (found,) = check_model(variant(f"actor_rollout_ref.model.path={tmp_path}/model.safetensors"))
+    assert f"model.safetensors is a file: give the model folder, {tmp_path} perhaps" in found
+
+
 def test_truncated_weights_are_named(tmp_path):
     folder = write_model(tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"\x10\0\0")
@@ -353,6 +369,13 @@ def test_run_dir_that_is_a_file(tmp_path):
     for run_dir in ("file", "file/below"):
         (found,) = machine.run_folder(variant(f"run_dir={tmp_path}/{run_dir}"))
         assert f"{tmp_path}/file is a file" in found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for others /proc is not writable, and that is said")
+def test_run_dir_where_no_file_can_be():
+    (found,) = machine.run_folder(variant("run_dir=/proc/run"))
+    assert "/proc stores no files" in found
+    assert not [problem for problem in machine.room(variant("run_dir=/proc/run")) if "/proc" in problem]
 
 
 def test_run_dir_in_the_folder_of_a_ray_job(tmp_path):

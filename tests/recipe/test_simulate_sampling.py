@@ -17,7 +17,7 @@ from recipe.sampling_trace import (
     synthetic,
     write_trace,
 )
-from recipe.simulate_sampling import POLICIES, Setting, main, measure, table
+from recipe.simulate_sampling import POLICIES, Setting, main, measure, table, trained_per_step
 
 RULE = GroupFilter()
 SMALL = Setting(needed=32, steps=3, slots=128)
@@ -164,6 +164,12 @@ def test_builtin_is_verls_class_and_behaves_as_read():
     picked = VerlBuiltin().step(run, 4)
     assert sorted(picked) == ["p1", "p3", "p5", "p7"]
     assert (len(run.sent), run.engine.now) == (8, 8.0)
+
+
+def test_a_recorded_trace_says_how_many_groups_a_step_needs():
+    groups = [TraceGroup([0.0, 1.0], [5, 5], step=step, trained=i < 2 + step) for step in (1, 2) for i in range(9)]
+    assert trained_per_step(groups) == 4
+    assert trained_per_step([replace(group, trained=False) for group in groups]) == 512
 
 
 def test_a_trace_in_which_nothing_can_be_kept_is_refused(tmp_path):

@@ -68,6 +68,48 @@ def test_without_an_environment_it_is_what_python_names(root, script):
     assert {line.split()[0] for line in asked} <= {python, ray}
 
 
+@pytest.mark.parametrize("script", [*sorted(RUNS), "run_dapo_cpu.sh"])
+def test_without_any_environment_it_is_one_line_with_the_remedy(root, script):
+    python = Path(stand_in(root / "bin/python3"))
+    python.write_text("#!/bin/sh\nexit 1\n")
+    arguments = RUNS.get(script, ["--dry-run"])
+    done, asked = run(root, script, *arguments, PATH=f"{root / 'bin'}:{os.environ['PATH']}", DAPO_VENV="gone")
+    assert done.returncode == 1
+    assert asked == []
+    assert "no environment at gone" in done.stderr
+    assert "bash scripts/setup.sh cpu" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_an_environment_a_python_that_has_the_packages_will_do(root):
+    python = stand_in(root / "bin/python3")
+    done, asked = run(root, "export_hf.sh", "a", "b", PATH=f"{root / 'bin'}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert asked[-1].startswith(f"{python} -m recipe.export")
+
+
+@pytest.mark.parametrize("arguments", [["checkpoints", ""], ["", "out"], ["checkpoints"]])
+def test_an_export_from_or_to_nothing_is_shown_its_usage(root, arguments):
+    stand_in(root / ".venv/bin/python")
+    done, asked = run(root, "export_hf.sh", *arguments)
+    assert done.returncode == 2
+    assert "CKPT OUT" in done.stderr
+    assert asked == []
+
+
+def test_a_dry_run_of_the_laptop_loop_makes_no_environment_and_reads_paths_as_the_others_do(root, tmp_path):
+    python = stand_in(root / ".venv/bin/python")
+    (tmp_path / "elsewhere").mkdir()
+    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "DAPO_VENV")}
+    command = ["bash", str(root / "scripts/run_dapo_cpu.sh"), "--dry-run"]
+    environment = {**clean, "RECORD": str(root / "record"), "OUTPUT_DIR": "o"}
+    done = subprocess.run(command, cwd=tmp_path / "elsewhere", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (asked,) = (root / "record").read_text().splitlines()
+    assert asked.startswith(f"{python} -m recipe.preflight")
+    assert f"output_dir='{tmp_path}/elsewhere/o'" in asked
+
+
 @pytest.mark.parametrize(("model", "sent"), [("m", "{root}/m"), ("org/model", "org/model"), ("/nodes/m", "/nodes/m")])
 def test_a_job_gets_the_paths_of_who_submits_it(root, model, sent):
     python = Path(stand_in(root / ".venv/bin/python"))

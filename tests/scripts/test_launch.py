@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from recipe.resolved import scripts
 
@@ -85,6 +86,37 @@ def test_environment_beats_the_script_and_the_command_line_beats_both():
 def test_a_rehearsal_is_run_by_its_own_module():
     done = launch(scripts()["dapo_qwen2.5_32b"], "cluster=rehearsal")
     assert done.stdout.startswith("-m recipe.rehearsal ")
+
+
+def test_a_rehearsal_has_no_dry_run():
+    done = launch(scripts()["dapo_qwen2.5_32b"], "--dry-run", "cluster=rehearsal")
+    assert done.returncode == 2
+    assert "a rehearsal has no dry run" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_dry_run_of_a_loop_says_so_to_the_preflight():
+    done = launch(scripts()["dapo_qwen3.5_4b"], "--dry-run")
+    assert done.stdout.startswith("-m recipe.preflight --loop ")
+
+
+@pytest.mark.parametrize("folder", ["/end\\", "/it's", "/a\\'b", "/a\\b", "/$a b"])
+def test_any_folder_reaches_hydra_as_it_is(folder):
+    words = shlex.split(launch(scripts()["dapo_qwen2.5_32b"], "--dry-run", OUTPUT_DIR=folder).stdout.split(" -m ")[-1])
+    (word,) = [word for word in words if word.startswith("output_dir=")]
+    assert OverridesParser.create().parse_override(word).value() == folder
+
+
+def test_a_folder_that_names_a_key_is_refused():
+    done = launch(scripts()["dapo_qwen2.5_32b"], OUTPUT_DIR="/runs/${seed}")
+    assert done.returncode == 2
+    assert "/runs/${seed}" in done.stderr
+
+
+def test_help_is_the_usage_and_runs_nothing():
+    done = launch(scripts()["dapo_qwen2.5_32b"], "--help", PYTHON="false")
+    assert done.returncode == 0
+    assert "--dry-run" in done.stdout
 
 
 def test_unknown_options_are_refused():
