@@ -24,16 +24,24 @@ class TokenCounter:
         if not getattr(self._tokenizer, "chat_template", None):
             remedy = "Use the tokenizer of the model that is trained, with its chat template"
             raise DataError(f"tokenizer={path!r} has no chat template", remedy=remedy)
+        self._path = path
         self._options = template_options
 
     def count(self, prompts: list[list[dict[str, str]]]) -> list[int]:
-        """Return the tokens of each list of messages, generation prompt included."""
+        """Return the tokens of each list of messages, generation prompt included.
+
+        Raises:
+            DataError: a prompt has no token: the folder has no vocabulary, of which transformers says nothing.
+        """
         if not prompts:
             return []
         texts = self._tokenizer.apply_chat_template(
             prompts, add_generation_prompt=True, tokenize=False, **self._options
         )
         ids = self._tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        if any(len(row) == 0 for row in ids):
+            remedy = "Give the folder of the model that is trained, with its tokenizer.json"
+            raise DataError(f"tokenizer={self._path!r} makes 0 tokens of a prompt: it has no vocabulary", remedy=remedy)
         return [len(row) for row in ids]
 
 

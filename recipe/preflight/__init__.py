@@ -106,7 +106,7 @@ def check_inputs(config: DictConfig) -> list[str]:
 
 def check_model(config: DictConfig) -> list[str]:
     """Problems of the model folder; a Hub name is left to verl."""
-    problems = [*model.folder_exists(config), *model.no_code_of_its_own(config)]
+    problems = [*model.folder_exists(config), *model.whole_folder(config), *model.no_code_of_its_own(config)]
     try:
         model_facts.model_facts(config)
     except ValueError as error:

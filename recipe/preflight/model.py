@@ -8,6 +8,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from recipe.preflight.model_facts import ModelFacts, model_folder
 
+_TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "tekken.json", "*.tiktoken", "tokenization_*.py")
+
 
 def folder_exists(config: DictConfig) -> Iterator[str]:
     """A path is a model folder; a Hub name is left to verl."""
@@ -18,6 +20,22 @@ def folder_exists(config: DictConfig) -> Iterator[str]:
         yield f"actor_rollout_ref.model.path={name} has no config.json: it is not a Hugging Face model folder"
     if looks_local and not folder.is_dir():
         yield f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"
+
+
+def whole_folder(config: DictConfig) -> Iterator[str]:
+    """A model folder holds weights and a tokenizer, not a configuration alone."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser()
+    if not (folder / "config.json").is_file():
+        return
+    if not any(next(folder.glob(pattern), None) for pattern in ("*.safetensors", "*.bin")):
+        yield f"actor_rollout_ref.model.path={name} has no weights (*.safetensors or *.bin): fetch the model again"
+    path = OmegaConf.select(config, "actor_rollout_ref.model.tokenizer_path")
+    if path is None and not any(next(folder.glob(pattern), None) for pattern in _TOKENIZERS):
+        yield (
+            f"actor_rollout_ref.model.path={name} has no tokenizer (such as tokenizer.json): fetch the model again, or "
+            "set actor_rollout_ref.model.tokenizer_path"
+        )
 
 
 def no_code_of_its_own(config: DictConfig) -> Iterator[str]:
