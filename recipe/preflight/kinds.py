@@ -122,7 +122,7 @@ def _replaced_sections(raw: Mapping[str, Any], default: Mapping[str, Any], prefi
         if isinstance(value, dict):
             yield from _replaced_sections(value, wanted, f"{key}.")
         elif (value is not None or wanted) and not _interpolated(value):
-            inside = f"{key}.{next(iter(wanted))}" if wanted else f"+{key}.NAME"
+            inside = f"{key}.{max(wanted, key=lambda name: name[0] != '_')}" if wanted else f"+{key}.NAME"
             yield f"{key}={shown(value)} must be a section: set one of its keys, such as {inside}"
 
 

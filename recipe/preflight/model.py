@@ -6,9 +6,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.tokens import has_tokenizer
 from recipe.preflight.model_facts import ModelFacts, model_folder
-
-_TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "tekken.json", "*.tiktoken", "tokenization_*.py")
 
 
 def folder_exists(config: DictConfig) -> Iterator[str]:
@@ -31,7 +30,7 @@ def whole_folder(config: DictConfig) -> Iterator[str]:
     if not any(next(folder.glob(pattern), None) for pattern in ("*.safetensors", "*.bin")):
         yield f"actor_rollout_ref.model.path={name} has no weights (*.safetensors or *.bin): fetch the model again"
     path = OmegaConf.select(config, "actor_rollout_ref.model.tokenizer_path")
-    if path is None and not any(next(folder.glob(pattern), None) for pattern in _TOKENIZERS):
+    if path is None and not has_tokenizer(folder):
         yield (
             f"actor_rollout_ref.model.path={name} has no tokenizer (such as tokenizer.json): fetch the model again, or "
             "set actor_rollout_ref.model.tokenizer_path"
