@@ -10,6 +10,7 @@ from hydra import initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
 from recipe.cpu.detect import accelerator_visible
+from recipe.errors import ConfigError
 
 CONFIG_DIR = Path(__file__).resolve().parents[1] / "configs"
 CONFIG_NAME = "dapo_trainer"
@@ -53,10 +54,17 @@ def compose(overrides: list[str]) -> DictConfig:
 
     Returns:
         The unresolved configuration.
+
+    Raises:
+        ConfigError: a section is replaced by a value, which Hydra takes for files to compose.
     """
     export_search_path()
     with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
-        return hydra_compose(CONFIG_NAME, overrides=with_cluster(overrides))
+        try:
+            return hydra_compose(CONFIG_NAME, overrides=with_cluster(overrides))
+        except (ValueError, TypeError, AttributeError) as error:
+            headline = "these words cannot be composed; set keys inside a section, such as data.seed=1:"
+            raise ConfigError(headline, [" ".join(str(error).split())]) from error
 
 
 def known_keys() -> list[str]:

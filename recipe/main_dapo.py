@@ -23,6 +23,7 @@ from recipe.errors import ConfigError, user_errors
 from recipe.node_watch import JobNodes, ended_by_a_dead_node
 from recipe.preflight import Result, preflight
 from recipe.preflight.storage import trained_already
+from recipe.preflight.values import problems as single_values
 from recipe.scratch import scratch_folder
 from recipe.stamps import Attempt, stamp
 from recipe.tracking import always_to_file, tracking_environment
@@ -45,7 +46,13 @@ def has_own_cluster(config: DictConfig) -> bool:
 
 
 def settle_paths(config: DictConfig) -> None:
-    """Make the paths that a recipe reads and writes absolute: Ray's workers have working directories of their own."""
+    """Make the paths that a recipe reads and writes absolute: Ray's workers have working directories of their own.
+
+    Raises:
+        ConfigError: a value is of the wrong kind; every such value is in the message.
+    """
+    if problems := single_values(config):
+        raise ConfigError("this run cannot work:", problems)
     with open_dict(config):
         config.run_dir = _absolute(config.run_dir)
         if config.get("data_dir") is not None:
@@ -55,7 +62,7 @@ def settle_paths(config: DictConfig) -> None:
             config.data[key] = _absolute(value) if isinstance(value, str) else [_absolute(path) for path in value]
         config.trainer.default_local_dir = _absolute(config.trainer.default_local_dir)
         if config.trainer.resume_from_path is not None:
-            config.trainer.resume_from_path = _absolute(config.trainer.resume_from_path)
+            config.trainer.resume_from_path = _absolute(str(config.trainer.resume_from_path))
         if Path(str(config.actor_rollout_ref.model.path)).expanduser().is_dir():  # otherwise a Hub name, or missing
             config.actor_rollout_ref.model.path = _absolute(config.actor_rollout_ref.model.path)
 

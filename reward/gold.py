@@ -16,6 +16,8 @@ def check_gold(value: object) -> str:
     Raises:
         ValueError: it is no string, empty, a placeholder, too long, has control characters or unbalanced braces.
     """
+    if value is None:
+        raise ValueError("ground truth None is missing; drop the row, or give its answer")
     if not isinstance(value, str):
         raise ValueError(f"ground truth {value!r} is {type(value).__name__}, not a string; write it as {str(value)!r}")
     text = value.strip()

@@ -16,6 +16,7 @@ from recipe.preflight import (
     batches,
     data,
     health,
+    known,
     loop,
     machine,
     memory,
@@ -34,6 +35,9 @@ from recipe.tracking import installed_backends, known_backends
 Rule = Callable[[DictConfig], Iterable[str]]
 
 RECIPE_RULES: tuple[Rule, ...] = (
+    known.names,
+    known.registered,
+    known.ranges,
     batches.mini_batch,
     batches.shared_by_ranks,
     batches.group_size,
@@ -79,7 +83,7 @@ class Result:
 
 def check_recipe(config: DictConfig) -> list[str]:
     """Problems of the configuration itself, on any machine."""
-    if problems := list(values.whole_numbers(config)):
+    if problems := values.problems(config):
         return problems  # the other rules calculate with these
     problems = [problem for rule in RECIPE_RULES for problem in rule(config)]
     try:
@@ -102,7 +106,7 @@ def check_inputs(config: DictConfig) -> list[str]:
 
 def check_model(config: DictConfig) -> list[str]:
     """Problems of the model folder; a Hub name is left to verl."""
-    problems = [*model.folder_exists(config), *model.no_code_of_its_own(config)]
+    problems = [*model.folder_exists(config), *model.whole_folder(config), *model.no_code_of_its_own(config)]
     try:
         model_facts.model_facts(config)
     except ValueError as error:
@@ -150,9 +154,9 @@ def preflight(config: DictConfig, recipe_only: bool = False, in_loop: bool = Fal
     Raises:
         OmegaConfBaseException: the configuration cannot be resolved, such as a key without a value.
     """
-    problems = check_recipe(config)
-    if list(values.whole_numbers(config)):
+    if problems := values.problems(config):
         return Result(problems, [], [])
+    problems = check_recipe(config)
     found = data.Data(config)
     if in_loop:
         problems += check_loop(config)

@@ -52,8 +52,8 @@ def _read(path: Path, _size: int, _mtime_ns: int) -> DataFacts:
         raise ValueError(f"{path} is no readable parquet file ({error}): prepare it again") from error
     names = reader.schema_arrow.names
     check_golds(path, reader)
-    repeated = count_repeated(reader) if "prompt" in names else 0
-    return DataFacts(path, reader.metadata.num_rows, read_card(path), repeated, sources(reader, names))
+    repeated = count_repeated(reader, path) if "prompt" in names else 0
+    return DataFacts(path, reader.metadata.num_rows, read_card(path), repeated, sources(reader, names, path))
 
 
 def check_golds(path: Path, reader: pq.ParquetFile) -> None:
@@ -71,29 +71,45 @@ def check_golds(path: Path, reader: pq.ParquetFile) -> None:
         raise
 
 
-def count_repeated(reader: pq.ParquetFile) -> int:
+def count_repeated(reader: pq.ParquetFile, path: Path) -> int:
     """Rows whose prompt stood in an earlier row, among the first `LOOKED_AT`."""
     prompts: set[int] = set()
     rows = 0
     for batch in _first(reader, "prompt"):
-        for messages in batch.column(0).to_pylist():
+        for number, messages in enumerate(batch.column(0).to_pylist(), start=rows):
             try:
+                if len(messages) == 0:
+                    raise TypeError("no message")
                 prompts.add(hash(tuple((m["role"], m["content"]) for m in messages)))
             except (TypeError, KeyError) as error:
                 raise ValueError(
-                    f"prompt={messages!r} is not a list of messages with role and content: write the file with "
-                    "python -m data_prep.prepare"
+                    f"{path}: row {number}: prompt={messages!r} is not a list of messages with role and content: drop "
+                    "the row, or write the file with python -m data_prep.prepare"
                 ) from error
         rows += batch.num_rows
     return rows - len(prompts)
 
 
-def sources(reader: pq.ParquetFile, names: list[str]) -> tuple[str, ...]:
-    """Distinct values of `data_source`, sorted."""
+def sources(reader: pq.ParquetFile, names: list[str], path: Path) -> tuple[str, ...]:
+    """Distinct values of `data_source`, sorted.
+
+    Raises:
+        ValueError: a row has none; the message names it.
+    """
     if "data_source" not in names:
         return ()
-    found = {s for batch in _first(reader, "data_source") for s in pc.unique(batch.column(0)).to_pylist()}
-    return tuple(sorted(map(str, found)))
+    found: set[str] = set()
+    rows = 0
+    for batch in _first(reader, "data_source"):
+        column = batch.column(0)
+        if column.null_count:
+            raise ValueError(
+                f"{path}: row {rows + column.is_null().index(True).as_py()}: data_source=None: name a source, such as "
+                "math_dapo, or write the file with python -m data_prep.prepare"
+            )
+        found.update(map(str, pc.unique(column).to_pylist()))
+        rows += batch.num_rows
+    return tuple(sorted(found))
 
 
 def _first(reader: pq.ParquetFile, column: str) -> Iterator[pa.RecordBatch]:

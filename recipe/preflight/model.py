@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from data_prep.tokens import has_tokenizer
 from recipe.preflight.model_facts import ModelFacts, model_folder
 
 
@@ -20,6 +21,22 @@ def folder_exists(config: DictConfig) -> Iterator[str]:
         yield f"actor_rollout_ref.model.path={name} is a file: give the model folder, {folder.parent} perhaps"
     elif looks_local and not folder.is_dir():
         yield f"actor_rollout_ref.model.path={name} is missing: give a model folder, or a Hub name such as org/model"
+
+
+def whole_folder(config: DictConfig) -> Iterator[str]:
+    """A model folder holds weights and a tokenizer, not a configuration alone."""
+    name = str(config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser()
+    if not (folder / "config.json").is_file():
+        return
+    if not any(next(folder.glob(pattern), None) for pattern in ("*.safetensors", "*.bin")):
+        yield f"actor_rollout_ref.model.path={name} has no weights (*.safetensors or *.bin): fetch the model again"
+    path = OmegaConf.select(config, "actor_rollout_ref.model.tokenizer_path")
+    if path is None and not has_tokenizer(folder):
+        yield (
+            f"actor_rollout_ref.model.path={name} has no tokenizer (such as tokenizer.json): fetch the model again, or "
+            "set actor_rollout_ref.model.tokenizer_path"
+        )
 
 
 def no_code_of_its_own(config: DictConfig) -> Iterator[str]:

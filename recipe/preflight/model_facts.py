@@ -18,6 +18,8 @@ _PUBLISHED = {
     "Qwen/Qwen2.5-32B": (64, 5120, 40, 8, 128, 27648, 152064, 131072, False),
     "Qwen/Qwen3-4B-Base": (36, 2560, 32, 8, 128, 9728, 151936, 32768, True),
 }
+_NEEDED_SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+_SIZES = (*_NEEDED_SIZES, "num_key_value_heads", "head_dim", "max_position_embeddings")
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,15 @@ def dense_parameters(
 def read_folder(folder: Path) -> ModelFacts:
     """Facts of a model folder; raises as `model_facts`."""
     whole = _json(folder / "config.json")
-    text = whole.get("text_config") or whole  # models that also see nest their decoder
+    nested = whole.get("text_config")
+    text = nested if isinstance(nested, dict) and nested else whole  # models that also see nest their decoder
     try:
         layers, hidden, heads = text["num_hidden_layers"], text["hidden_size"], text["num_attention_heads"]
-        vocab, intermediate = text["vocab_size"], text.get("intermediate_size") or 4 * hidden
+        vocab = text["vocab_size"]
     except KeyError as error:
         raise ValueError(f"{folder / 'config.json'} lacks {error}: it is not the configuration of a decoder") from error
+    _check_shape(folder / "config.json", text)
+    intermediate = text.get("intermediate_size") or 4 * hidden
     kv, head_dim = text.get("num_key_value_heads") or heads, text.get("head_dim") or hidden // heads
     kinds = text.get("layer_types") or ["full_attention"] * layers
     tied = whole.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
@@ -126,6 +131,20 @@ def read_folder(folder: Path) -> ModelFacts:
         eos_generation=_ids(_json(generation).get("eos_token_id")) if generation.is_file() else None,
         eos_tokenizer=tokenizer_eos(folder),
     )
+
+
+def _check_shape(path: Path, text: Mapping[str, Any]) -> None:
+    """Sizes are whole numbers of at least 1; those that need not be there may be null.
+
+    Raises:
+        ValueError: one is not; the message names it.
+    """
+    for key in _SIZES:
+        value = text.get(key)
+        if value is None and key not in _NEEDED_SIZES:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{path}: {key}={value!r} must be a whole number of at least 1: fetch the model again")
 
 
 def stored_parameters(folder: Path) -> int | None:

@@ -49,7 +49,7 @@ def resume_mode(config: DictConfig) -> Iterator[str]:
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     if mode not in ("auto", "disable", "resume_path"):
         yield f"trainer.resume_mode={mode} is unknown: use auto (newest complete checkpoint), disable or resume_path"
-    elif mode == "resume_path" and not re.fullmatch(r"global_step_\d+", Path(path or "").name):
+    elif mode == "resume_path" and not re.fullmatch(r"global_step_\d+", Path(str(path or "")).name):
         yield (
             f"trainer.resume_from_path={path} must be a global_step_N folder with trainer.resume_mode=resume_path; "
             "name one, or use resume_mode=auto"

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 
+from recipe.preflight.kinds import kinds, sections
+
 _COUNTS = (
     "data.train_batch_size",
     "data.max_prompt_length",
@@ -18,6 +20,13 @@ _COUNTS = (
     "trainer.n_gpus_per_node",
     "trainer.total_epochs",
 )
+_FREQUENCIES = ("trainer.save_freq", "trainer.test_freq")
+_OWN_RULE = frozenset({*_COUNTS, *_FREQUENCIES, "trainer.total_training_steps", "seed"})
+
+
+def problems(config: DictConfig) -> list[str]:
+    """What is wrong with single values. While there is something, no other rule can be asked: they calculate."""
+    return sections(config) or [*kinds(config, _OWN_RULE), *whole_numbers(config)]
 
 
 def whole_numbers(config: DictConfig) -> Iterator[str]:
@@ -33,7 +42,7 @@ def whole_numbers(config: DictConfig) -> Iterator[str]:
             "length of the run with the rows of the data (1.79 M rows are 3,496 steps of 512 prompts, their 17 k "
             "problems 33)"
         )
-    for key in ("trainer.save_freq", "trainer.test_freq"):
+    for key in _FREQUENCIES:
         if not _whole(value := OmegaConf.select(config, key)):
             yield f"{key}={value} must be a whole number of steps; -1 is never"
     if not isinstance(config.seed, int):

@@ -91,6 +91,51 @@ def test_prompts_as_plain_text_are_named(tmp_path):
     assert any("prompt='1+1=?' is not a list of messages" in problem for problem in check_inputs(config))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data_source": None}, "row 1: data_source=None: name a source"),
+        ({"prompt": []}, "row 1: prompt=[] is not a list of messages"),
+        ({"prompt": None}, "row 1: prompt=None is not a list of messages"),
+        (
+            {"reward_model": {"ground_truth": None, "style": "rule"}},
+            "row 1: ground truth None is missing; drop",
+        ),
+    ],
+)
+def test_a_row_that_lacks_something_is_named_with_its_file(tmp_path, change, message):
+    prompt = [{"role": "user", "content": "1+1=?"}]
+    row = {"data_source": "math_dapo", "prompt": prompt, "reward_model": {"ground_truth": "2", "style": "rule"}}
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.Table.from_pylist([row, row | change]), path)
+    found = check_inputs(variant(f"data.train_files={path}", "preflight.allow_missing_cards=true"))
+    assert any(str(path) in problem and message in problem for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"hidden_size": "abc"}, "config.json: hidden_size='abc' must be a whole number of at least 1"),
+        ({"num_hidden_layers": -2}, "config.json: num_hidden_layers=-2 must be a whole number of at least 1"),
+        ({"num_key_value_heads": "x"}, "config.json: num_key_value_heads='x' must be a whole number"),
+    ],
+)
+def test_a_model_of_an_impossible_shape_is_refused(tmp_path, shape, message):
+    (found,) = check_model(variant(f"actor_rollout_ref.model.path={write_model(tmp_path / 'm', **shape)}"))
+    assert message in found
+
+
+def test_a_model_without_weights_or_tokenizer_is_refused(tmp_path):
+    folder = write_model(tmp_path / "m")
+    config = variant(f"actor_rollout_ref.model.path={folder}")
+    assert check_model(config) == []
+    (folder / "model.safetensors").unlink()
+    (folder / "tokenizer.json").unlink()
+    weights, tokenizer = check_model(config)
+    assert f"{folder} has no weights" in weights
+    assert f"{folder} has no tokenizer" in tokenizer
+
+
 def test_1_repeated_training_rows(recipe):
     (found,) = data_problems(recipe(train=["same"] * 5 + [f"p{i}" for i in range(35)]))
     assert "repeats prompts (4 of the first 40 rows)" in found
