@@ -109,7 +109,7 @@ def read_folder(folder: Path) -> ModelFacts:
     intermediate = text.get("intermediate_size") or 4 * hidden
     kv, head_dim = text.get("num_key_value_heads") or heads, text.get("head_dim") or hidden // heads
     kinds = text.get("layer_types") or ["full_attention"] * layers
-    tied = whole.get("tie_word_embeddings", text.get("tie_word_embeddings", False))
+    tied = bool(whole.get("tie_word_embeddings", text.get("tie_word_embeddings", False)))
     plain = len(set(kinds)) == 1 and not any("expert" in key for key in text)
     counted = stored_parameters(folder)
     if counted is None and plain:
