@@ -75,7 +75,10 @@ def test_verl_loads_every_file_and_the_first_batch_is_the_template_exactly(token
     assert run("aime_2024", "--input", aime, *measured) == 0
     assert run("aime_2024", "--input", aime, "--keep_repeats", "--name", "aime-960") == 0
     assert run("gsm8k", "--input", gsm8k, "--template", "boxed", "--holdout", 19) == 0
-    assert run("arithmetic", "--template", "none", "--train_rows", 64, "--test_rows", 8, "--max_value", 99) == 0
+    assert (
+        run("arithmetic", "--template", "none", "--train_rows", 64, "--test_rows", 8, "--max_value", 99, "--overwrite")
+        == 0
+    )
     source = write_jsonl(tmp_path / "a.jsonl", zhuzilin(20))
     assert run("dapo_math_17k_jsonl", "--input", source) == 0
     config = OmegaConf.create({"max_prompt_length": 2048, "filter_overlong_prompts": False, "return_raw_chat": True})
