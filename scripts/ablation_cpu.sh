@@ -2,6 +2,7 @@
 # The paper's ladder of six techniques on a small model without a GPU, three seeds each: a table beside the paper's column,
 # and the report of all runs, under outputs/ablation/. Takes hours; the same command goes on where it stopped.
 #   bash scripts/ablation_cpu.sh [--seeds 1 2 3] [--rungs TECHNIQUE ...] [--out DIR] [-- key=value ...]
+# DIR is relative to the repository.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

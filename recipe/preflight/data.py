@@ -18,6 +18,11 @@ class Data:
         self.facts: dict[str, list[DataFacts]] = {key: [] for key in KEYS}
         for key in KEYS:
             for path in files(config, key):
+                if path.is_dir():
+                    self.problems.append(
+                        f"data.{key}={path} is a folder: name the parquet file in it, or a list of files"
+                    )
+                    continue
                 if not path.is_file():
                     self.problems.append(
                         f"data.{key}={path} is missing: write it with python -m data_prep.prepare, or name another file"

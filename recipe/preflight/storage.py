@@ -15,7 +15,6 @@ from recipe.preflight.model_facts import ModelFacts
 from recipe.resume_rules import resume_problems
 from recipe.run_identity import identity, load_bearing, loop_commands
 
-_GB = 1e9
 # File systems that other nodes do not see. Anything else (nfs, lustre, gpfs, ceph, fuse ...) is taken as shared.
 _LOCAL = {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "ramfs", "overlay", "apfs"}
 
@@ -148,13 +147,18 @@ def disk_space(config: DictConfig, model: ModelFacts | None) -> Iterator[str]:
         default=(0, 0),
     )
     if free + deleted < count * size:
-        gone = f", {deleted / _GB:.1f} GB of older ones go meanwhile" if deleted else ""
+        gone = f", {size_text(deleted)} of older ones go meanwhile" if deleted else ""
         yield (
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {free / _GB:.1f} GB free at "
-            f"{existing(root)}, {count} checkpoints of {size / _GB:.1f} GB need {count * size / _GB:.1f} GB "
+            f"trainer.default_local_dir={config.trainer.default_local_dir}: {size_text(free)} free at "
+            f"{existing(root)}, {count} checkpoints of {size_text(size)} need {size_text(count * size)} "
             f"(max_actor_ckpt_to_keep={keep} and the one being written){gone}; free some, keep fewer, or set run_dir "
             "elsewhere"
         )
+
+
+def size_text(size: float) -> str:
+    """Bytes as a person reads them."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def rotating(config: DictConfig, root: Path) -> list[Path]:

@@ -1,0 +1,118 @@
+"""Rules on the model's folder."""
+
+import json
+
+import pytest
+
+from recipe.preflight import (
+    check_model,
+    check_recipe,
+)
+from recipe.preflight.model_facts import model_facts
+from tests.recipe.inputs import write_model
+from tests.recipe.variants import variant
+
+
+def test_model_is_read_without_transformers(tmp_path):
+    config = variant(f"actor_rollout_ref.model.path={write_model(tmp_path / 'm')}")
+    facts = model_facts(config)
+    assert (facts.layers, facts.heads, facts.kv_heads, facts.head_dim, facts.parameters) == (2, 4, 2, 16, 11)
+    assert facts.eos_tokenizer == facts.eos_config == facts.eos_generation == {2}
+    assert check_recipe(config) == []
+    assert check_model(config) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"tokenizer_eos": 7}, "the tokenizer ends a text with id 7, generation_config.json with [2]"),
+        ({"tokenizer_eos": 7, "generation_eos": None}, "the tokenizer ends a text with id 7, config.json with [2]"),
+        ({"generation_eos": [8, 9]}, "generation_config.json with [8, 9]"),
+        ({"max_position_embeddings": 64}, "max_position_embeddings=64"),
+    ],
+)
+def test_57_and_15_model_files_that_disagree(tmp_path, files, message):
+    config = variant(f"actor_rollout_ref.model.path={write_model(tmp_path / 'm', **files)}")
+    assert any(message in problem for problem in check_recipe(config))
+
+
+def test_several_end_tokens_agree_when_one_is_the_tokenizers(tmp_path):
+    folder = write_model(tmp_path / "m", generation_eos=[1, 2])
+    assert check_recipe(variant(f"actor_rollout_ref.model.path={folder}")) == []
+
+
+def test_a_model_that_ends_with_its_tokenizers_token_may_name_another_in_its_configuration(tmp_path):
+    """The three of Qwen3.5-4B, whose config.json nests its decoder."""
+    folder = write_model(
+        tmp_path / "m",
+        eos=None,
+        generation_eos=[248046, 248044],
+        tokenizer_eos=248046,
+        text_config={"eos_token_id": 248044},
+    )
+    whole = json.loads((folder / "config.json").read_text())
+    whole["text_config"] |= {key: value for key, value in whole.items() if key not in ("text_config", "eos_token_id")}
+    (folder / "config.json").write_text(json.dumps({"text_config": whole["text_config"]}))
+    config = variant(f"actor_rollout_ref.model.path={folder}")
+    facts = model_facts(config)
+    assert (facts.eos_config, facts.eos_tokenizer) == ({248044}, {248046})
+    assert check_recipe(config) == []
+
+
+def test_parameters_of_a_plain_model_are_those_that_transformers_counts(tmp_path):
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = Qwen2Config(vocab_size=300, intermediate_size=128, tie_word_embeddings=False, **shape)
+    with torch.device("meta"):
+        counted = sum(p.numel() for p in Qwen2ForCausalLM(config).parameters())
+    config.save_pretrained(tmp_path)
+    assert model_facts(variant(f"actor_rollout_ref.model.path={tmp_path}")).parameters == counted
+
+
+def test_published_sizes_are_the_published_ones():
+    names = {
+        "Qwen/Qwen2.5-32B": 32.8,
+        "Qwen/Qwen2.5-Math-7B": 7.62,
+        "Qwen/Qwen2.5-0.5B": 0.49,
+        "Qwen/Qwen3-4B-Base": 4.0,
+    }
+    for name, billions in names.items():
+        facts = model_facts(variant(f"actor_rollout_ref.model.path={name}"))
+        assert facts.parameters / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_model_with_code_of_its_own_needs_an_explicit_key(tmp_path, name):
+    folder = write_model(tmp_path / "m")
+    path = f"actor_rollout_ref.model.path={folder}"
+    assert check_model(variant(path)) == []
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(content | {"auto_map": {"AutoTokenizer": ["code.Tokenizer", None]}}))
+    (found,) = check_model(variant(path))
+    assert f"{folder / name} names Python code of the model's own" in found
+    assert check_model(variant(path, "actor_rollout_ref.model.trust_remote_code=true")) == []
+
+
+def test_folder_that_is_no_model(tmp_path):
+    config = variant(f"actor_rollout_ref.model.path={tmp_path}")
+    assert "no config.json" in check_model(config)[0]
+
+
+def test_file_of_a_model_is_no_folder(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    (found,) = check_model(variant(f"actor_rollout_ref.model.path={tmp_path}/model.safetensors"))
+    assert f"model.safetensors is a file: give the model folder, {tmp_path} perhaps" in found
+
+
+def test_truncated_weights_are_named(tmp_path):
+    folder = write_model(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(b"\x10\0\0")
+    config = variant(f"actor_rollout_ref.model.path={folder}")
+    assert "model.safetensors is no safetensors file" in check_model(config)[0]
+    assert check_recipe(config) == []  # nothing wrong with the recipe itself
+
+
+def test_hub_name_is_left_to_the_hub():
+    assert check_model(variant("actor_rollout_ref.model.path=Qwen/Qwen2.5-32B")) == []
