@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from recipe.acceptance import AcceptanceEstimate
 from recipe.dispatch import ABANDON, DISPATCH, END, SKIP_STEP, StepController
 from recipe.examples import ExampleLog
 from recipe.group_filter import Group, is_settled
@@ -42,7 +41,7 @@ class DynamicSampler(ReplayBuffer):
         super().__init__(
             sampler_kwargs=sampler_kwargs, refill_fn=refill_fn, poll_interval=self.settings.poll_interval_s, **kwargs
         )
-        self.estimate = AcceptanceEstimate()
+        self.estimate = self.settings.new_estimate()
         self.history = PromptHistory(**self.settings.history) if self.settings.history is not None else None
         self.prompts_fetched = self.prompts_skipped = 0
         self.step_skipped = False

@@ -12,6 +12,7 @@ from recipe.prompt_history import SkipRule
 from recipe.step_ledger import StepLedger
 
 SURPLUS = ("drop", "carry_over")
+_REMEMBERED = 4.0  # batches: acceptance falls as the model learns, and an estimate that lags fills a batch in driblets
 
 
 class KeepAll:
@@ -76,6 +77,10 @@ class SamplerSettings:
             max_reward_error_share=kwargs["max_reward_error_share"],
             trace_dir=kwargs["trace_dir"],
         )
+
+    def new_estimate(self) -> AcceptanceEstimate:
+        """What a run begins with: nothing known, and a memory of a few batches."""
+        return AcceptanceEstimate(memory=_REMEMBERED * self.train_batch_size)
 
     def controller(self, estimate: AcceptanceEstimate, rows: int, now: float) -> StepController:
         """Start a step: an empty ledger and the controller that decides its moves.

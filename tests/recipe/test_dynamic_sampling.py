@@ -167,6 +167,15 @@ def test_metrics_before_and_after_the_filter():
     assert metrics["sampling/epochs_consumed"] == len(generated) / 100
 
 
+def test_a_fall_of_the_acceptance_is_learned_within_a_few_steps():
+    engine = FakeEngine(itertools.chain([MIXED] * 400, itertools.cycle([WRONG, RIGHT, MIXED, WRONG])))
+    make(engine, rows=1000)
+    while len(engine.script) < 400:
+        sample(engine)
+    rates = [sample(engine)[1]["sampling/acceptance_estimate"] for _ in range(4)]
+    assert rates[-1] == pytest.approx(1 / 4, abs=0.15)
+
+
 @pytest.mark.parametrize("outcome", [RIGHT, WRONG])
 def test_data_in_which_nothing_can_be_kept_ends_with_counts(outcome):
     engine = FakeEngine(itertools.repeat(outcome))
