@@ -12,6 +12,7 @@ key (`api-key=KEY` or VLLM_API_KEY) everything listens on loopback only; with on
 
 import argparse
 import os
+import shlex
 import socket
 import tempfile
 from contextlib import AsyncExitStack
@@ -25,6 +26,7 @@ from ray.dashboard.modules.dashboard_sdk import parse_runtime_env_args
 from ray.serve import Application
 from ray.serve.context import _get_global_client
 
+from eval.forked import worker_executable
 from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
 from eval.server_options import ServerOptions, read_options, replicas_on
 from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu, vllm_version
@@ -85,10 +87,11 @@ def build_app(options: dict[str, str]) -> Application:
         Refused: an option is unknown or wrong, the model is missing, the GPUs do not suffice, or Ray Serve already
             listens where this server may not.
     """
+    python = None if ray.is_initialized() else worker_executable(options)
     try:
         settings = read_options(options, _vllm_parser())
         _check_hub(settings.engine)
-        _join_ray()
+        _join_ray(python)
         replicas, actor = _resources(settings)
         _start_serve(settings)
     except ValueError as error:
@@ -102,6 +105,7 @@ def build_app(options: dict[str, str]) -> Application:
         max_constructor_retry_count=1,  # what kills an engine at its start kills the next one as well
         health_check_timeout_s=120,
         graceful_shutdown_timeout_s=5,
+        graceful_shutdown_wait_loop_s=0.2,  # between two looks whether requests are running
         logging_config={"enable_access_log": False},
     )
     return deployment.bind(settings.engine, settings.api_keys)
@@ -136,8 +140,8 @@ def _check_hub(engine: argparse.Namespace) -> None:
         raise ValueError(f"model={engine.model} is no folder here, nor found on the Hub: {error}") from error
 
 
-def _join_ray() -> None:
-    """Join the Ray that `serve run` would join, or start one that nobody else reaches."""
+def _join_ray(python: str | None) -> None:
+    """Join the Ray that `serve run` would join, or start one that nobody else reaches, whose workers `python` runs."""
     if ray.is_initialized():
         return
     context = click.get_current_context(silent=True)
@@ -152,6 +156,8 @@ def _join_ray() -> None:
         ray.init(address=address, namespace=_NAMESPACE, runtime_env=runtime_env)
         return
     start_ray_on_loopback()
+    if python is not None and not runtime_env:
+        runtime_env = {"py_executable": shlex.quote(python)}
     ray.init(
         address="local",
         namespace=_NAMESPACE,

@@ -8,6 +8,7 @@ Hydra's own flags work as well: `--help`, `--cfg job`.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,6 +19,7 @@ from omegaconf import DictConfig, open_dict
 
 from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
+from recipe.cpu.prefork import prefork
 from recipe.endings import explained_ending
 from recipe.errors import ConfigError, user_errors
 from recipe.node_watch import JobNodes, ended_by_a_dead_node
@@ -72,15 +74,23 @@ def _absolute(path: str) -> str:
     return path if "://" in path else str(Path(path).expanduser().resolve())
 
 
-def run(config: DictConfig, attempt: Attempt) -> None:
+def run(config: DictConfig, attempt: Attempt, scratch: Path | None) -> None:
     """Start verl with our task runner. Imports verl, which takes seconds: everything cheap comes before."""
     (Path(config.run_dir) / "metrics").mkdir(parents=True, exist_ok=True)
     variables = environment(config, attempt)
     os.environ.update(variables)
+    runtime_env = config.ray_kwargs.ray_init.runtime_env
     with open_dict(config):
-        ray_init = config.ray_kwargs.ray_init
-        ray_init.runtime_env.env_vars = {**(ray_init.runtime_env.get("env_vars") or {}), **variables}
+        runtime_env.env_vars = {**(runtime_env.get("env_vars") or {}), **variables}
+    if scratch is None or config.trainer.device != "cpu":
+        return train_with_verl(config)
+    with prefork(scratch) as python, open_dict(config):
+        runtime_env.py_executable = shlex.quote(python)
+        train_with_verl(config)
 
+
+def train_with_verl(config: DictConfig) -> None:
+    """Import verl, let it check the recipe, and train."""
     from verl.trainer.main_ppo import run_ppo
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
@@ -128,8 +138,8 @@ def train(config: DictConfig) -> None:
         return
     with explained_ending(config):
         attempt = stamp(config, Path(config.run_dir), result.plan)
-        with scratch_folder(attempt.folder / "ray_logs") if has_own_cluster(config) else nullcontext():
-            run(config, attempt)
+        with scratch_folder(attempt.folder / "ray_logs") if has_own_cluster(config) else nullcontext() as folder:
+            run(config, attempt, folder)
 
 
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")
