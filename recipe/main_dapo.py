@@ -82,7 +82,7 @@ def run(config: DictConfig, attempt: Attempt, scratch: Path | None) -> None:
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     with open_dict(config):
         runtime_env.env_vars = {**(runtime_env.get("env_vars") or {}), **variables}
-    if scratch is None or config.trainer.device != "cpu":
+    if scratch is None or config.trainer.device != "cpu" or runtime_env.get("py_executable") is not None:
         return train_with_verl(config)
     with prefork(scratch) as python, open_dict(config):
         runtime_env.py_executable = shlex.quote(python)

@@ -4,7 +4,8 @@ Trains the tiny recipe on CPU from the same data, base model and seed in two way
 same kind of requests:
 
     ours        as shipped
-    verl        stock V1 on our CPU platform: its own sampler, agent loop, reward manager and policy loss
+    verl        stock V1 on our CPU platform: its own sampler, agent loop, reward manager and policy loss, and workers
+                that are no forks
     bare vLLM   the base model, as many prompts x samples as one step of ours sent, in one offline call, each prompt
                 with a seed of its own and log probabilities in the same form as in ours
 
@@ -41,6 +42,7 @@ STOCK = [
     "actor_rollout_ref.actor.policy_loss.loss_mode=vanilla",
     "reward.reward_manager.source=register",
     "reward.reward_manager.name=dapo",
+    f"ray_kwargs.ray_init.runtime_env.py_executable={sys.executable}",  # each worker imports for itself
 ]
 SHOWN = ("gen", "old_log_prob", "adv", "update_actor", "update_weights", "step")
 

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from recipe import main_dapo
 from recipe.main_dapo import main, settle_paths
 from tests.recipe.variants import variant
 
@@ -85,3 +87,22 @@ def test_paths_are_absolute_before_workers_see_them(tmp_path, monkeypatch):
     assert config.data.val_files == f"{tmp_path}/v.parquet"
     assert config.trainer.default_local_dir == f"{tmp_path}/r/checkpoints"
     assert config.actor_rollout_ref.model.path == f"{tmp_path}/m"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scratch", "expected"),
+    [
+        (["cluster=cpu"], True, "'/a b/python'"),  # Ray reads a command
+        (["cluster=cpu", "ray_kwargs.ray_init.runtime_env.py_executable=/my/python"], True, "/my/python"),
+        (["cluster=cpu", "ray_kwargs.ray_init.address=auto"], False, None),  # a cluster that runs already
+        (["cluster=single_node"], True, None),
+    ],
+)
+def test_workers_are_forks_on_a_cpu_unless_another_python_is_named(overrides, scratch, expected, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(main_dapo, "prefork", lambda folder: nullcontext("/a b/python"))
+    monkeypatch.setattr(main_dapo, "train_with_verl", seen.append)
+    monkeypatch.setattr(main_dapo.os, "environ", {})
+    config = variant(f"run_dir={tmp_path}", *overrides)
+    main_dapo.run(config, SimpleNamespace(number=0), tmp_path if scratch else None)
+    assert seen[0].ray_kwargs.ray_init.runtime_env.py_executable == expected
