@@ -26,11 +26,12 @@ def worker_executable(options: dict[str, str]) -> str | None:
 
     On an accelerator a fork is not to be had, and a model that is compiled wants another environment.
     """
-    if not built_for_cpu() or "enforce-eager" in options:
+    eager = {name.replace("_", "-"): value for name, value in options.items()}.get("enforce-eager", "true")
+    if not built_for_cpu() or eager.lower() not in ("", "1", "true"):
         return None
     os.environ.setdefault("TORCHDYNAMO_DISABLE", CPU_ENVIRONMENT["TORCHDYNAMO_DISABLE"])  # torch reads it when imported
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     folder = new_folder()
     until_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
-    return until_the_end.enter_context(prefork(folder, EARLY, LATE))
+    return until_the_end.enter_context(prefork(folder, {}, EARLY, LATE))

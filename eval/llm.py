@@ -30,6 +30,7 @@ from eval.forked import worker_executable
 from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
 from eval.server_options import ServerOptions, read_options, replicas_on
 from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu, vllm_version
+from recipe.cpu.prefork import suits
 from recipe.loopback import is_loopback
 
 VLLM = "0.24"  # whose app this file was written for
@@ -87,11 +88,13 @@ def build_app(options: dict[str, str]) -> Application:
         Refused: an option is unknown or wrong, the model is missing, the GPUs do not suffice, or Ray Serve already
             listens where this server may not.
     """
-    python = None if ray.is_initialized() else worker_executable(options)
     try:
+        address, runtime_env = _cluster()
+        if address is None and suits(runtime_env) and (python := worker_executable(options)) is not None:
+            runtime_env["py_executable"] = shlex.quote(python)  # imports while this process does
         settings = read_options(options, _vllm_parser())
         _check_hub(settings.engine)
-        _join_ray(python)
+        _join_ray(address, runtime_env)
         replicas, actor = _resources(settings)
         _start_serve(settings)
     except ValueError as error:
@@ -140,10 +143,8 @@ def _check_hub(engine: argparse.Namespace) -> None:
         raise ValueError(f"model={engine.model} is no folder here, nor found on the Hub: {error}") from error
 
 
-def _join_ray(python: str | None) -> None:
-    """Join the Ray that `serve run` would join, or start one that nobody else reaches, whose workers `python` runs."""
-    if ray.is_initialized():
-        return
+def _cluster() -> tuple[str | None, dict[str, Any]]:
+    """Address of the Ray that `serve run` would join, None where there is none, and its runtime environment."""
     context = click.get_current_context(silent=True)
     given = context.params if context else {}
     runtime_env = parse_runtime_env_args(
@@ -151,13 +152,21 @@ def _join_ray(python: str | None) -> None:
         runtime_env_json=given.get("runtime_env_json"),
         working_dir=given.get("working_dir"),
     )
+    if ray.is_initialized():
+        return ray.get_runtime_context().gcs_address, runtime_env
     address = given.get("address")
-    if services.canonicalize_bootstrap_address(address) is not None:
+    joins = services.canonicalize_bootstrap_address(address) is not None
+    return (address or "auto") if joins else None, runtime_env
+
+
+def _join_ray(address: str | None, runtime_env: dict[str, Any]) -> None:
+    """Join that Ray, or start one that nobody else reaches."""
+    if ray.is_initialized():
+        return
+    if address is not None:
         ray.init(address=address, namespace=_NAMESPACE, runtime_env=runtime_env)
         return
     start_ray_on_loopback()
-    if python is not None and not runtime_env:
-        runtime_env = {"py_executable": shlex.quote(python)}
     ray.init(
         address="local",
         namespace=_NAMESPACE,

@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 
 from recipe.loop.processes import PhaseFailed, adopt_orphans, end_descendants, tail
+from recipe.scratch import remove_folders
 
 _CLIENT = Path(__file__).with_name("eval_aime24.py")
 _API_KEY = ("api-key", "api_key")
@@ -49,6 +50,7 @@ def running(command: list[str], base_url: str, log: Path, timeout_s: float) -> I
         if server.poll() is None:
             server.kill()
             server.wait()
+        remove_folders(server.pid)
 
 
 def _wait_until_ready(server: subprocess.Popen, url: str, log: Path, timeout_s: float) -> None:

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, open_dict
 
 from recipe.compose import CONFIG_DIR, CONFIG_NAME, compose, export_search_path, known_keys, with_cluster
 from recipe.cpu.environment import cpu_environment
-from recipe.cpu.prefork import prefork
+from recipe.cpu.prefork import prefork, suits
 from recipe.endings import explained_ending
 from recipe.errors import ConfigError, user_errors
 from recipe.node_watch import JobNodes, ended_by_a_dead_node
@@ -82,10 +82,11 @@ def run(config: DictConfig, attempt: Attempt, scratch: Path | None) -> None:
     runtime_env = config.ray_kwargs.ray_init.runtime_env
     with open_dict(config):
         runtime_env.env_vars = {**(runtime_env.get("env_vars") or {}), **variables}
-    if scratch is None or config.trainer.device != "cpu" or runtime_env.get("py_executable") is not None:
+    if scratch is None or config.trainer.device != "cpu" or not suits(runtime_env):
         return train_with_verl(config)
-    with prefork(scratch) as python, open_dict(config):
-        runtime_env.py_executable = shlex.quote(python)
+    with prefork(scratch, runtime_env.env_vars) as python:
+        if python is not None:
+            runtime_env.py_executable = shlex.quote(python)
         train_with_verl(config)
 
 

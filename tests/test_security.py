@@ -15,6 +15,8 @@ KEYWORDS = {("shell", True), ("trust_remote_code", True), ("allow_pickle", True)
 ALLOWED = {
     # a run's own checkpoint, pickled as the rest of verl's; README: resume only from folders that you trust
     ("recipe/trainer.py", "weights_only=False"),
+    # the code of `python -c CODE`, for multiprocessing; its socket lies in a folder of the user's own
+    ("recipe/cpu/prefork/worker.py", "exec()"),
 }
 
 

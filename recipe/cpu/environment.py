@@ -17,6 +17,7 @@ def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # lets one-rank engines keep their worker (the engine has its process)
+        "VLLM_LOGGING_LEVEL": "WARN",  # as verl sets it for its workers, which are forks here
         "TORCHDYNAMO_DISABLE": "1",  # vLLM compiles a few sampling helpers at every start: 23 s for nothing to gain
     }
     if own_cluster:

@@ -100,7 +100,7 @@ def test_paths_are_absolute_before_workers_see_them(tmp_path, monkeypatch):
 )
 def test_workers_are_forks_on_a_cpu_unless_another_python_is_named(overrides, scratch, expected, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(main_dapo, "prefork", lambda folder: nullcontext("/a b/python"))
+    monkeypatch.setattr(main_dapo, "prefork", lambda folder, variables: nullcontext("/a b/python"))
     monkeypatch.setattr(main_dapo, "train_with_verl", seen.append)
     monkeypatch.setattr(main_dapo.os, "environ", {})
     config = variant(f"run_dir={tmp_path}", *overrides)

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from recipe.cpu.prefork import prefork
+from recipe.cpu.prefork import prefork, suits
 
 WORKER = """
 import json, os, random, sys
@@ -37,7 +38,7 @@ def worker(tmp_path):
 
 @pytest.fixture
 def python(tmp_path):
-    with prefork(tmp_path, ["colorsys"], ["wave"]) as command:
+    with prefork(tmp_path, {"FROM_DRIVER": "1"}, ["colorsys"], ["wave"]) as command:
         yield command
 
 
@@ -79,10 +80,12 @@ def test_a_worker_can_be_given_a_title(python, tmp_path):
     assert process.wait(20) == 0
 
 
-def test_a_worker_of_another_cluster_is_no_fork(python, worker):
+def test_a_worker_that_must_be_born_otherwise_is_no_fork(python, worker):
     """Ray's library keeps the job and the raylet that it was loaded under."""
     environ = {"RAY_JOB_ID": "01000000", "RAY_RAYLET_PID": "7"}
-    for env, forked in ((environ, True), (environ | {"RAY_RAYLET_PID": "8"}, False), (environ, True)):
+    others = [environ | {"RAY_RAYLET_PID": "8"}, environ | {"PYTHONHASHSEED": "0"}, environ | {"PYTHONPATH": "/else"}]
+    others += [environ | {"LD_PRELOAD": "/else/libelse.so"}]
+    for env, forked in ((environ, True), *((other, False) for other in others), (environ, True)):
         process = start(python, worker, env=env)
         found = seen(process)
         assert process.wait(20) == 7
@@ -108,7 +111,7 @@ def test_a_worker_ends_with_its_client_and_the_client_with_its_worker(python, wo
 
     process = start(python, worker, "stay")
     worker_of(seen(process)).kill()
-    assert process.wait(20) == 128 + signal.SIGKILL
+    assert process.wait(20) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("how", ["ends", "is killed"])
@@ -116,8 +119,8 @@ def test_no_worker_outlives_the_driver(worker, tmp_path, how):
     driver = f"""
 import subprocess, sys
 from pathlib import Path
-from recipe.cpu.prefork import prefork
-with prefork(Path({str(tmp_path)!r}), ["colorsys"], ["wave"]) as command:
+from recipe.cpu.prefork import prefork, suits
+with prefork(Path({str(tmp_path)!r}), {{}}, ["colorsys"], ["wave"]) as command:
     subprocess.Popen([command, {str(worker)!r}, "stay"])
     sys.stdin.read()
 """
@@ -128,6 +131,51 @@ with prefork(Path({str(tmp_path)!r}), ["colorsys"], ["wave"]) as command:
     process.wait(20)
     for each in family:
         wait_until(lambda each=each: not each.is_running() or each.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_sigterm_is_the_workers_own(python, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import signal, sys, time
+def last_words(*_):
+    print("ending", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, last_words)
+print("ready", flush=True)
+time.sleep(60)
+""")
+    process = start(python, program)
+    assert process.stdout.readline() == b"ready\n"
+    process.terminate()
+    assert process.stdout.readline() == b"ending\n"
+    assert process.wait(20) == 3
+
+
+def test_a_pipe_ends_with_its_worker_though_others_live_on(python, worker):
+    other = start(python, worker, "stay")
+    seen(other)
+    process = start(python, worker)
+    assert len(process.stdout.read().splitlines()) == 1  # to the end of the file
+    assert process.wait(20) == 7
+    other.kill()
+    other.wait()
+
+
+@pytest.mark.parametrize("breaks_off_after", [0, 5, 30])
+def test_a_client_that_breaks_off_costs_nothing(python, worker, tmp_path, breaks_off_after):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(tmp_path / "prefork.socket"))
+        message = (1000).to_bytes(8, "big") + b"x" * 30
+        socket.send_fds(connection, [message[:breaks_off_after] or b"\0"], [0])
+    process = start(python, worker)
+    assert seen(process)["imported"]
+    assert process.wait(20) == 7
+
+
+def test_only_environment_variables_suit_a_fork():
+    assert suits({"env_vars": {"A": "1"}, "py_executable": None, "working_dir": ""})
+    assert not suits({"env_vars": {}, "pip": ["x"]})
+    assert not suits({"py_executable": "uv run"})
 
 
 def test_multiprocessing_of_a_worker_forks_too(python, tmp_path):

@@ -1,28 +1,35 @@
 """Stands in for `python`: asks the server of `recipe.cpu.prefork` for a process that has imported everything.
 
-    python -I -S prefork_client.py EXECUTABLE SOCKET (program.py | -c CODE) ARGUMENT ...
+    python -I -S client.py EXECUTABLE SOCKET (program.py | -c CODE) ARGUMENT ...
 
 EXECUTABLE is the script that runs this. Imports the standard library alone, for it must start in a moment. It stays
-while the worker lives, whose status is its own.
+while the worker lives: SIGTERM is the worker's, its end is the worker's end, and it ends as the worker does.
 """
 
+import ctypes
 import json
 import os
+import resource
+import signal
 import socket
 import sys
 
+_PR_SET_PDEATHSIG = 1
+
 
 def ask(executable: str, address: str, command: list[str]) -> int | None:
-    """The exit status of the worker that runs `command`; None when no worker could be had."""
+    """How the worker that runs `command` ended, a negative number is a signal; None when no worker could be had."""
     files = [int(name) for name in os.listdir("/proc/self/fd")]
     files = [file for file in files if os.path.exists(f"/proc/self/fd/{file}")]  # without that of the listing itself
-    request = {"executable": executable, "argv": command, "environ": dict(os.environ), "cwd": os.getcwd()}
-    body = json.dumps(request | {"files": files}).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
+            request = {"executable": executable, "argv": command, "environ": dict(os.environ), "cwd": os.getcwd()}
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+            body = json.dumps(request | {"files": files, "open_files": limit}).encode()
             connection.connect(address)
             socket.send_fds(connection, [len(body).to_bytes(8, "big")], files)
             connection.sendall(body)
+            signal.signal(signal.SIGTERM, lambda *_: connection.shutdown(socket.SHUT_WR))
             if not connection.recv(1):
                 return None
         except OSError:
@@ -31,18 +38,23 @@ def ask(executable: str, address: str, command: list[str]) -> int | None:
             if file > 2:
                 os.close(file)  # the other end of a pipe waits for its last holder
         try:
-            status = connection.recv(1)
+            status = connection.recv(2)
         except OSError:
             status = b""
-    return status[0] if status else 1
+    return int.from_bytes(status, "big", signed=True) if status else 1
 
 
 def main() -> None:
-    """Hand over, or become a plain python when nobody answers."""
+    """Hand over, or become a plain python when no worker is to be had."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # a spawned process ends with its parent
     executable, address, *command = sys.argv[1:]
     status = ask(executable, address, command)
     if status is None:
+        print("prefork: no fork to be had for a worker: it imports for itself", file=sys.stderr, flush=True)
         os.execv(sys.executable, [sys.executable, *command])
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -status)
     sys.exit(status)
 
 
