@@ -16,7 +16,7 @@ from typing import Any
 
 from recipe.cpu.prefork.worker import become, end_with_parent, program_of, take_over
 
-_AT_START = ("PYTHONPATH", "PYTHONHASHSEED", "LD_LIBRARY_PATH")  # a process that runs never reads again
+_AT_START = ("PYTHONPATH", "PYTHONHASHSEED")  # a process that runs never reads again
 _OF_RAY = ("RAY_JOB_ID", "RAY_RAYLET_PID")  # Ray reads them when it is imported
 _MOST_FILES = 253  # in one message of a Unix socket
 _PATIENCE_S = 10.0  # for what a client has to say
@@ -47,7 +47,9 @@ class Server:
                 self._client_spoke(file, event)
 
     def _fork(self) -> dict[str, Any] | None:
-        client, files, server = None, [], os.getpid()
+        client: socket.socket | None = None
+        files: list[int] = []
+        server = os.getpid()
         try:
             client, _ = self._listener.accept()
             request, files = receive(client)
