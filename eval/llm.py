@@ -16,6 +16,7 @@ import shlex
 import socket
 import tempfile
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -68,6 +69,7 @@ class VLLMServer:
             self._arguments.middleware = [*self._arguments.middleware, "eval.server_key.RequireKey"]
         app = build_app(self._arguments, tasks, self._engine.model_config)
         await init_app_state(self._engine, app.state, self._arguments, tasks)
+        app.state.server = SimpleNamespace(should_exit=False)  # which vLLM ends with its engine; here check_health does
         return app
 
     async def check_health(self) -> None:
@@ -211,6 +213,8 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
     if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1 and not engine.distributed_executor_backend:
         engine.distributed_executor_backend = "uni"  # no process for the worker beside the engine's
         variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = CPU_ENVIRONMENT["VLLM_ENABLE_V1_MULTIPROCESSING"]
+    if "enable-chunked-prefill" not in settings.given:
+        engine.enable_chunked_prefill = False  # a CPU cannot rewind a seeded request's generator: a cut prompt kills it
     if engine.worker_cls == "auto":
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:
