@@ -123,4 +123,12 @@ def end_of_text(config: DictConfig, model: ModelFacts) -> Iterator[str]:
         )
 
 
-RULES = (context, heads, end_of_text)
+def weight_bucket(config: DictConfig, model: ModelFacts) -> Iterator[str]:
+    """Without an accelerator, verl sends each weight to the engine in one bucket; the embedding is the largest."""
+    key = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+    size, needed = OmegaConf.select(config, key), -(-model.vocab * model.hidden * 4 // 2**20)
+    if config.trainer.device == "cpu" and size < needed:
+        yield f"{key}={size}: the embedding ({model.vocab} x {model.hidden}) needs {needed}; set it to that or more"
+
+
+RULES = (context, heads, end_of_text, weight_bucket)

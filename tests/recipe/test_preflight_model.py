@@ -116,3 +116,17 @@ def test_truncated_weights_are_named(tmp_path):
 
 def test_hub_name_is_left_to_the_hub():
     assert check_model(variant("actor_rollout_ref.model.path=Qwen/Qwen2.5-32B")) == []
+
+
+def test_an_embedding_that_no_weight_bucket_holds(tmp_path):
+    """SmolLM2's 49,152 x 576 float32 numbers are 108 MiB; verl asserts it once training has begun."""
+    folder = write_model(
+        tmp_path / "m", vocab_size=49152, hidden_size=576, num_attention_heads=9, num_key_value_heads=3
+    )
+    key = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
+    path = f"actor_rollout_ref.model.path={folder}"
+    assert check_recipe(variant(path, f"{key}=108")) == []
+    (found,) = check_recipe(variant(path, f"{key}=107"))
+    assert found.startswith(f"{key}=107")
+    assert "needs 108" in found
+    assert not any(key in problem for problem in check_recipe(variant(path, f"{key}=107", "cluster=single_node")))
