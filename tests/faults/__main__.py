@@ -31,7 +31,7 @@ from tests.faults.plan import KINDS, plan
 def parse(words: list[str] | None = None) -> argparse.Namespace:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=66, help="faults (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=72, help="faults (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of their order and moments")
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help=f"some of {','.join(KINDS)}")
     parser.add_argument("--minutes", type=float, help="after which no further fault is begun")

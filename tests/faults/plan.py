@@ -10,6 +10,7 @@ LIVE = (
     "kill_engine",
     "kill_raylet",
     "kill_reward",
+    "kill_prefork",
     "sigterm",
     "full_disk",
     "clock_jump",

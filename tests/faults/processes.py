@@ -21,6 +21,7 @@ VICTIMS = {
     "kill_engine": r"^VLLM::EngineCore",
     "kill_raylet": r"/raylet/raylet ",
     "kill_reward": r"^ray::RewardLoopWorker",
+    "kill_prefork": r"-m recipe\.cpu\.prefork\.server",
 }
 """By fault, what the command line of the process says that is killed."""
 _KILL_S = 60.0
