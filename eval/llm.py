@@ -215,6 +215,9 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
         variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = CPU_ENVIRONMENT["VLLM_ENABLE_V1_MULTIPROCESSING"]
     if "enable-chunked-prefill" not in settings.given:
         engine.enable_chunked_prefill = False  # a CPU cannot rewind a seeded request's generator: a cut prompt kills it
+        tokens, length = engine.max_num_batched_tokens, engine.max_model_len
+        if tokens and length and tokens < length:
+            raise ValueError(f"max-num-batched-tokens={tokens} is below max-model-len={length}: a CPU cuts no prompt")
     if engine.worker_cls == "auto":
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:

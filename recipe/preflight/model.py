@@ -124,11 +124,12 @@ def end_of_text(config: DictConfig, model: ModelFacts) -> Iterator[str]:
 
 
 def weight_bucket(config: DictConfig, model: ModelFacts) -> Iterator[str]:
-    """Without an accelerator, verl sends each weight to the engine in one bucket; the embedding is the largest."""
+    """Without an accelerator, verl sends each weight to the engine in one bucket, the largest too."""
     key = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"
-    size, needed = OmegaConf.select(config, key), -(-model.vocab * model.hidden * 4 // 2**20)
+    rows = max(model.vocab, model.intermediate)
+    size, needed = OmegaConf.select(config, key), -(-rows * model.hidden * 4 // 2**20)
     if config.trainer.device == "cpu" and size < needed:
-        yield f"{key}={size}: the embedding ({model.vocab} x {model.hidden}) needs {needed}; set it to that or more"
+        yield f"{key}={size}: the largest weight ({rows} x {model.hidden}) needs {needed}; set it to that or more"
 
 
 RULES = (context, heads, end_of_text, weight_bucket)

@@ -83,6 +83,7 @@ def prefork(
     if not os.access(executable, os.X_OK):
         yield None
         return
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # 60 by default, for what imports less
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.fspath(address))
         listener.listen(64)

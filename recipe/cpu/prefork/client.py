@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 
@@ -21,7 +22,13 @@ def ask(executable: str, address: str, command: list[str]) -> int | None:
     """How the worker that runs `command` ended, a negative number is a signal; None when no worker could be had."""
     files = [int(name) for name in os.listdir("/proc/self/fd")]
     files = [file for file in files if os.path.exists(f"/proc/self/fd/{file}")]  # without that of the listing itself
+    terminated = []
     with socket.socket(socket.AF_UNIX) as connection:
+
+        def hand_on(*_):
+            terminated.append(True)
+            connection.shutdown(socket.SHUT_WR)
+
         try:
             request = {"executable": executable, "argv": command, "environ": dict(os.environ), "cwd": os.getcwd()}
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,11 +36,11 @@ def ask(executable: str, address: str, command: list[str]) -> int | None:
             connection.connect(address)
             socket.send_fds(connection, [len(body).to_bytes(8, "big")], files)
             connection.sendall(body)
-            signal.signal(signal.SIGTERM, lambda *_: connection.shutdown(socket.SHUT_WR))
+            signal.signal(signal.SIGTERM, hand_on)
             if not connection.recv(1):
-                return None
+                return -signal.SIGTERM if terminated else None
         except OSError:
-            return None
+            return -signal.SIGTERM if terminated else None
         for file in files:
             if file > 2:
                 os.close(file)  # the other end of a pipe waits for its last holder
@@ -41,19 +48,30 @@ def ask(executable: str, address: str, command: list[str]) -> int | None:
             status = connection.recv(2)
         except OSError:
             status = b""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return int.from_bytes(status, "big", signed=True) if status else 1
+
+
+def plain(command: list[str]) -> NoReturn:
+    """Become a plain python."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+    os.execv(sys.executable, [sys.executable, *command])
 
 
 def main() -> None:
     """Hand over, or become a plain python when no worker is to be had."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # a spawned process ends with its parent
     executable, address, *command = sys.argv[1:]
+    if any("multiprocessing.resource_tracker" in word for word in command):
+        plain(command)  # it imports little, and must outlive whom it cleans up after
+    # a spawned process ends with its parent: with the thread that started it, which for Ray and vLLM is a lasting one
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     status = ask(executable, address, command)
     if status is None:
         print("prefork: no fork to be had for a worker: it imports for itself", file=sys.stderr, flush=True)
-        os.execv(sys.executable, [sys.executable, *command])
+        plain(command)
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL) if -status not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
 

@@ -8,11 +8,14 @@ import select
 import signal
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import setproctitle  # a requirement of vLLM
 
 from recipe.cpu.prefork.worker import become, end_with_parent, program_of, take_over
 
@@ -37,7 +40,7 @@ class Server:
     def next_worker(self) -> dict[str, Any]:
         """Serve; returns in every new worker, with the request that it is to carry out."""
         while True:
-            file, event = self._poll.poll()[0]  # one at a time: the next may be of a file that this one closes
+            file, event = self._poll.poll()[-1]  # one at a time: the next may be of a file that this one closes
             if file == self._listener.fileno():
                 if (request := self._fork()) is not None:
                     return request
@@ -61,14 +64,17 @@ class Server:
                 try:
                     end_with_parent(server)
                     self._leave(client)
-                    take_over(files, request["files"])
-                except BaseException:
+                    take_over(files, request["files"], request["open_files"])
+                except BaseException as error:
+                    _say(error)
                     os._exit(1)  # never a second server
                 return request
             self._watch(pid, client)
         except OSError as error:  # the client then becomes a plain python
-            print(f"prefork: {error}", file=sys.stderr, flush=True)
-            if client is not None:
+            _say(error)
+            if client is None:
+                time.sleep(0.1)  # out of files: let a worker end
+            else:
                 client.close()
         for file in files:
             os.close(file)
@@ -105,6 +111,7 @@ class Server:
             self._of_ray = of_ray
             os.environ.update(environ)
             import_all(self._late)
+            _title_by(setproctitle)
             gc.freeze()  # the collector would touch, and so copy, every page
         fixed = self._born_with | self._of_ray
         if changed := {name: environ.get(name) for name, value in fixed.items() if environ.get(name) != value}:
@@ -150,6 +157,18 @@ def receive(client: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (request if len(files) == len(request["files"]) else None), files
 
 
+def _title_by(library: Any) -> None:
+    """Let Ray name its workers with this library: its own copy no longer finds where titles go."""
+    raylet: Any = sys.modules.get("ray._raylet")
+    if raylet is not None:
+        raylet.setproctitle, raylet.getproctitle = library.setproctitle, library.getproctitle
+
+
+def _say(error: BaseException) -> None:
+    with suppress(OSError):  # nobody may be reading
+        print(f"prefork: {error}", file=sys.stderr, flush=True)
+
+
 def _tell(client: socket.socket, message: bytes) -> None:
     with suppress(OSError):  # it may be gone
         client.send(message)
@@ -167,8 +186,6 @@ def main() -> None:
     driver, listener, early, late = sys.argv[1:]
     end_with_parent(int(driver))
     warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)  # numpy's idle threads stay behind
-    import setproctitle  # a requirement of vLLM
-
     setproctitle.getproctitle()  # it finds where titles go from the environment that the process was born with
     import_all(early.split(","))
     if "ray" in sys.modules:

@@ -33,8 +33,9 @@ def program_of(argv: list[str]) -> list[str] | None:
     return argv if argv and argv[0] not in ("-m", "-") else None
 
 
-def take_over(files: list[int], numbers: list[int]) -> None:
-    """Give open files the numbers that they had in the client; another program's arguments may name them."""
+def take_over(files: list[int], numbers: list[int], limit: tuple[int, int]) -> None:
+    """Give open files the numbers that they had in the client, under its limit; a program's arguments may name them."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD, max(numbers) + 1) for file in files]  # out of the way of all numbers
     for file in files:
         os.close(file)
@@ -48,7 +49,6 @@ def become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     os.chdir(request["cwd"])
-    resource.setrlimit(resource.RLIMIT_NOFILE, request["open_files"])
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()

@@ -70,14 +70,17 @@ def test_a_worker_has_its_own_surroundings_and_what_was_imported(python, worker,
     assert found["parent"] != os.getpid() != process.pid  # forked by the server
 
 
-def test_a_worker_can_be_given_a_title(python, tmp_path):
+@pytest.mark.parametrize("library", ["setproctitle", "ray._raylet"])
+def test_a_worker_can_be_given_a_title(tmp_path, library):
     program = tmp_path / "program.py"
     program.write_text(
-        "import setproctitle; setproctitle.setproctitle('my title'); print(open('/proc/self/cmdline').read())"
+        f"import importlib; importlib.import_module({library!r}).setproctitle('ray::Title')\n"
+        "print(open('/proc/self/cmdline').read())"
     )
-    process = start(python, program)
-    assert process.stdout.readline().rstrip(b"\0\n") == b"my title"
-    assert process.wait(20) == 0
+    with prefork(tmp_path, {}, ["colorsys"], ["ray"]) as python:
+        process = start(python, program)
+        assert process.stdout.readline().rstrip(b"\0\n ") == b"ray::Title"
+        assert process.wait(20) == 0
 
 
 def test_a_worker_that_must_be_born_otherwise_is_no_fork(python, worker):
@@ -119,7 +122,7 @@ def test_no_worker_outlives_the_driver(worker, tmp_path, how):
     driver = f"""
 import subprocess, sys
 from pathlib import Path
-from recipe.cpu.prefork import prefork, suits
+from recipe.cpu.prefork import prefork
 with prefork(Path({str(tmp_path)!r}), {{}}, ["colorsys"], ["wave"]) as command:
     subprocess.Popen([command, {str(worker)!r}, "stay"])
     sys.stdin.read()
@@ -149,6 +152,21 @@ time.sleep(60)
     process.terminate()
     assert process.stdout.readline() == b"ending\n"
     assert process.wait(20) == 3
+
+
+def test_a_client_that_is_killed_after_its_sigterm_takes_its_worker_with_it(python, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print(os.getpid(), flush=True)\ntime.sleep(60)"
+    )
+    process = start(python, program)
+    child = psutil.Process(int(process.stdout.readline()))
+    process.terminate()
+    time.sleep(0.2)
+    assert child.is_running()
+    process.kill()
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_pipe_ends_with_its_worker_though_others_live_on(python, worker):
