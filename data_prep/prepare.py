@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_input(parser.add_argument_group("input"))
     _add_rows(parser.add_argument_group("rows"))
     _add_prompts(parser.add_argument_group("prompts"))
-    _add_arithmetic(parser.add_argument_group("source arithmetic"))
+    _add_arithmetic(parser.add_argument_group("sources arithmetic and word_problems"))
     return parser
 
 
@@ -74,7 +74,7 @@ def _add_arithmetic(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--test_rows", type=int, default=200)
     group.add_argument("--min_value", type=int, default=0, help="smallest operand")
     group.add_argument("--max_value", type=int, default=99, help="largest operand")
-    group.add_argument("--operators", default="+", help="any of + - *, as one string")
+    group.add_argument("--operators", default="+", help="any of + - * (word_problems: + -), as one string")
 
 
 def summary(path: Path) -> str:

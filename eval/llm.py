@@ -218,6 +218,8 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
         tokens, length = engine.max_num_batched_tokens, engine.max_model_len
         if tokens and length and tokens < length:
             raise ValueError(f"max-num-batched-tokens={tokens} is below max-model-len={length}: a CPU cuts no prompt")
+    if "block-size" not in settings.given:
+        engine.block_size = 32  # tokens; a CPU's 128 is longer than many prompts, of which it would cache nothing
     if engine.worker_cls == "auto":
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:

@@ -1,5 +1,6 @@
 """Ends a training on several nodes when one of them dies: by itself it would wait for samples that never come."""
 
+import logging
 import signal
 import threading
 import time
@@ -7,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+logger = logging.getLogger(__name__)
+
 POLL_S = 5.0
-GRACE_S = 60.0  # Ray calls a node dead once it has missed five health checks; calls to its workers fail before
+GRACE_S = 60.0  # Ray calls a node dead once it has missed five health checks; what talks to its workers fails before
 _WAKE = signal.SIGUSR1  # SIGINT may be ignored, as below nohup
 
 
@@ -56,23 +59,6 @@ class JobNodes:
             return []
 
 
-def lost_a_worker(error: BaseException | None) -> bool:
-    """Whether an error, or what caused it on its way through Ray's tasks, is a worker that Ray has lost."""
-    from ray import exceptions
-
-    lost = (
-        exceptions.RayActorError,
-        exceptions.WorkerCrashedError,
-        exceptions.NodeDiedError,
-        exceptions.ObjectLostError,
-    )
-    while error is not None:
-        if isinstance(error, lost):
-            return True
-        error = getattr(error, "cause", None)
-    return False
-
-
 def _wait_for(look: Callable[[], list[str]], poll_s: float, grace_s: float) -> list[str]:
     deadline = time.monotonic() + grace_s
     while not (names := look()) and time.monotonic() < deadline:
@@ -86,7 +72,8 @@ def ended_by_a_dead_node(
 ) -> Iterator[None]:
     """Interrupt the block, which must run in the main thread, once `look` names a dead node.
 
-    When the block fails for a lost worker first, `look` is asked for up to `grace_s` seconds more.
+    When the block fails first, `look` is asked for up to `grace_s` seconds more: a lost worker shows as whatever the
+    library that talked to it raises, gloo's and NCCL's errors among them.
 
     Raises:
         NodeLost: it did, whatever the block itself raised by then.
@@ -109,7 +96,8 @@ def ended_by_a_dead_node(
         yield
     except BaseException as error:
         over.set()
-        if not found and lost_a_worker(error):
+        if not found and isinstance(error, Exception):
+            logger.warning("the training failed; looking for up to %.0f s whether a node of it died", grace_s)
             found.extend(_wait_for(look, poll_s, grace_s))
         if found:
             raise NodeLost(

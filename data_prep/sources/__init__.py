@@ -12,6 +12,7 @@ from data_prep.sources import (
     file,
     gsm8k,
     math_500,
+    word_problems,
 )
 from data_prep.sources.base import Source
 
@@ -23,5 +24,6 @@ REGISTRY: dict[str, Callable[[Options], Source]] = {
     "gsm8k": gsm8k.build,
     "math_500": math_500.build,
     "arithmetic": arithmetic.build,
+    "word_problems": word_problems.build,
     "file": file.build,
 }

@@ -39,6 +39,18 @@ def problems(
     About a tenth of all problems is on the side `test`.
 
     Raises:
+        ValueError: as `operations`.
+    """
+    found = operations(seed, count, max_value, min_value=min_value, operators=operators, split=split)
+    return [(f"{a}{op}{b}=?", result(a, op, b)) for a, op, b in found]
+
+
+def operations(
+    seed: int, count: int, max_value: int = 99, *, min_value: int = 0, operators: str = "+", split: str = "train"
+) -> list[tuple[int, str, int]]:
+    """Return what `problems` spells, as (operand, operator, operand); same arguments.
+
+    Raises:
         ValueError: an argument is out of range, or the side has fewer than `count` problems.
     """
     _check(count, min_value, max_value, operators, split)
@@ -50,7 +62,12 @@ def problems(
             f"{split}_rows={count} is more than the {len(found)} distinct {split} problems with operands from "
             f"{min_value} to {max_value} and operators {operators!r}; raise max_value or ask for fewer rows"
         )
-    return [(f"{a}{op}{b}=?", str(_APPLY[op](a, b))) for a, op, b in found]
+    return found
+
+
+def result(a: int, operator: str, b: int) -> str:
+    """Return the answer to `a operator b`."""
+    return str(_APPLY[operator](a, b))
 
 
 def side(a: int, operator: str, b: int) -> str:

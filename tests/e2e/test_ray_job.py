@@ -126,8 +126,8 @@ def test_job_on_two_nodes_that_loses_one_says_so_and_its_rerun_resumes(base, clu
     cluster.second.send_signal(signal.SIGKILL)
     status, output = ended(job)
     assert status != 0
-    assert "a node of this training died: " in output
-    assert "The same command resumes from the last checkpoint" in output
+    assert "a node of this training died: " in output, output[-4000:]
+    assert "The same command resumes from the last checkpoint" in output, output[-4000:]
     last = int((run_dir / "checkpoints" / "latest_checkpointed_iteration.txt").read_text())
 
     status, output = ended(submit(base, tmp_path, f"trainer.total_training_steps={last + 1}"))

@@ -4,7 +4,6 @@ import signal
 import time
 
 import pytest
-from ray.exceptions import ActorUnavailableError
 
 from recipe.node_watch import NodeLost, dead, ended_by_a_dead_node, nodes_of_job
 
@@ -44,24 +43,17 @@ def test_a_dead_node_interrupts_what_waits_for_it():
 def test_living_nodes_change_nothing():
     with ended_by_a_dead_node(list, 0.01):
         time.sleep(0.05)
-    with pytest.raises(KeyError), ended_by_a_dead_node(list, 0.01):
+    with pytest.raises(KeyError), ended_by_a_dead_node(list, 0.01, grace_s=0.05):
         raise KeyError
     with pytest.raises(KeyboardInterrupt), ended_by_a_dead_node(list, 0.01):
         signal.raise_signal(signal.SIGINT)
 
 
-class Wrapped(RuntimeError):
-    """An error of a task, as Ray hands it on."""
-
-    def __init__(self, cause):
-        super().__init__("task failed")
-        self.cause = cause
-
-
-def test_a_lost_worker_is_explained_once_ray_calls_its_node_dead():
+def test_a_failure_is_explained_once_ray_calls_a_node_dead():
+    """The rank that is left may fail in gloo long before Ray has missed the node's health checks."""
     called = time.monotonic() + 0.3
     look = lambda: ["host-n2"] if time.monotonic() > called else []  # noqa: E731
     with pytest.raises(NodeLost, match="host-n2"), ended_by_a_dead_node(look, 0.05, grace_s=10.0):
-        raise Wrapped(ActorUnavailableError("socket closed", None))
-    with pytest.raises(Wrapped), ended_by_a_dead_node(list, 0.01, grace_s=0.05):
-        raise Wrapped(ActorUnavailableError("socket closed", None))
+        raise RuntimeError("[gloo] Connection closed by peer")
+    with pytest.raises(ZeroDivisionError), ended_by_a_dead_node(list, 0.01, grace_s=0.05):
+        raise ZeroDivisionError
