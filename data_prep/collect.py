@@ -15,7 +15,7 @@ from data_prep.parts import Part
 from data_prep.readers import read_chunks
 from data_prep.records import Record, messages
 from data_prep.report import Report
-from data_prep.sources.base import Parsed, Source
+from data_prep.sources.base import Source
 from data_prep.text import gives_away, is_english
 from data_prep.tokens import TokenCounter
 
@@ -52,7 +52,7 @@ class Collector:
 
     def _chunks(self, part: Part) -> Iterator[tuple[Path | None, Chunk]]:
         if self.source.generate:
-            rows = [(i, {"pair": pair}) for i, pair in enumerate(self.source.generate(part.split))]
+            rows = [(i, {"parsed": parsed}) for i, parsed in enumerate(self.source.generate(part.split))]
             yield from ((None, Chunk(rows[i : i + CHUNK])) for i in range(0, len(rows), CHUNK))
         for path in part.paths:
             columns, optional = self.source.columns, self.source.optional
@@ -61,7 +61,7 @@ class Collector:
 
     def _parse(self, path: Path | None, number: int, row: dict, report: Report) -> tuple[Record, str] | None:
         try:
-            parsed = self.source.parse(row) if self.source.parse else Parsed(*row["pair"])
+            parsed = self.source.parse(row) if self.source.parse else row["parsed"]
             answer = canonical(parsed.answer, self.source.answers, self.source.answer_column)
         except DataError as error:
             if self.options.bad_rows == "error":
@@ -75,6 +75,7 @@ class Collector:
             data_source=self.options.data_source or parsed.data_source or self.source.data_source,
             ability=parsed.ability or "MATH",
             style=parsed.style or self.source.style,
+            solution=parsed.solution,
         )
         return record, parsed.template
 

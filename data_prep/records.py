@@ -17,6 +17,7 @@ class Record:
     ability: str = "MATH"
     style: str = "rule"
     prompt_tokens: int | None = None
+    solution: str | None = None
 
 
 def messages(problem: str, template: str) -> list[dict[str, str]]:
@@ -37,5 +38,6 @@ def to_row(record: Record, index: int, split: str, template: str) -> dict[str, A
             "source_index": record.source_index,
             "split": split,
             "prompt_tokens": record.prompt_tokens,
+            "solution": record.solution,
         },
     }

@@ -12,6 +12,7 @@
 | extra_info.source_index   | int64   | row number in the source (file or generator), from 0                      |
 | extra_info.split          | string  | split that the row belongs to, such as `train`                            |
 | extra_info.prompt_tokens  | int64   | prompt length under the chat template; null when no tokenizer was given   |
+| extra_info.solution       | string  | worked solution, for a warm start only; null where the source has none    |
 """
 
 from typing import Any
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
                     ("source_index", pa.int64()),
                     ("split", pa.string()),
                     ("prompt_tokens", pa.int64()),
+                    ("solution", pa.string()),
                 ]
             ),
         ),
@@ -67,6 +69,8 @@ def check_row(row: dict[str, Any]) -> None:
         _check_count(row["extra_info"].get(name), f"extra_info.{name}")
     if row["extra_info"].get("prompt_tokens") is not None:
         _check_count(row["extra_info"]["prompt_tokens"], "extra_info.prompt_tokens")
+    if row["extra_info"].get("solution") is not None:
+        _check_text(row["extra_info"]["solution"], "extra_info.solution")
 
 
 def _get(row: dict[str, Any], path: str) -> Any:

@@ -1,9 +1,10 @@
 """A short supervised warm start of a pre-trained model on prepared problems: it learns how an answer ends, and when.
 
-    python -m data_prep.warm_start --model DIR --data train.parquet --out DIR [--steps 24 ...]
+    python -m data_prep.warm_start --model DIR --data train.parquet --out DIR [--steps 12 ...]
 
-Each example is the prompt of a row and, as its response, the answer line with the row's own gold. A stage of its own
-before reinforcement learning, for a model that hardly ever writes the line: evaluate the model before and after it.
+Each example is the prompt of a row and, as its response, the row's worked solution, if it has one, and the answer line
+with its gold. A stage of its own before reinforcement learning, for a model that hardly ever writes the line: evaluate
+the model before and after it.
 """
 
 import argparse
@@ -30,18 +31,19 @@ class Settings:
 
     seed: int = 1
     rows: int = 256
-    steps: int = 24
+    steps: int = 12
     batch_size: int = 16
-    learning_rate: float = 2e-5
+    learning_rate: float = 4e-5
 
 
 def examples(data: Path, tokenizer: PreTrainedTokenizerBase, rows: int, rng: random.Random) -> Iterator[Example]:
     """Yield (prompt ids, response ids) of the first `rows` rows without end, shuffled anew each time."""
-    table = pq.read_table(data, columns=["prompt", "reward_model"]).slice(0, rows).to_pylist()
+    table = pq.read_table(data, columns=["prompt", "reward_model", "extra_info"]).slice(0, rows).to_pylist()
     found = []
     for row in table:
         text = tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True)
-        response = f"Answer: {row['reward_model']['ground_truth']}{tokenizer.eos_token}"
+        lines = [row["extra_info"].get("solution"), f"Answer: {row['reward_model']['ground_truth']}"]
+        response = "\n".join(line for line in lines if line) + tokenizer.eos_token
         found.append(tuple(tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, response)))
     while True:
         rng.shuffle(found)

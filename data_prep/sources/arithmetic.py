@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 from data_prep.options import Options
-from data_prep.sources.base import Source, Split
+from data_prep.sources.base import Parsed, Source, Split
 
 SPLITS = ("train", "test")
 TEST_SHARE = 0.1
@@ -22,9 +22,10 @@ def build(options: Options) -> Source:
     """Return the source; its row counts, operands and operators are those of the options."""
     rows = {"train": options.train_rows, "test": options.test_rows}
 
-    def generate(split: str) -> Iterator[tuple[str, str]]:
+    def generate(split: str) -> Iterator[Parsed]:
         bounds = {"min_value": options.min_value, "max_value": options.max_value}
-        yield from problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
+        found = problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
+        yield from (Parsed(*pair) for pair in found)
 
     splits = {split: Split(split) for split in ("test", "train") if rows[split]}
     return Source(data_source="arithmetic", splits=splits, generate=generate)

@@ -17,6 +17,7 @@ class Parsed(NamedTuple):
     ability: str | None = None
     style: str | None = None
     template: str = "none"  # the wrap that the problem was recovered from
+    solution: str | None = None  # the working, without the answer line
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class Source:
     """A source that `data_prep.prepare` can read.
 
     `splits` are handled in their order, and of the same problem in two splits the first is kept: name the evaluation
-    split first. A source has either `parse` (rows of files with `columns`) or `generate` (split name to pairs of
-    problem and answer).
+    split first. A source has either `parse` (rows of files with `columns`) or `generate` (split name to problems).
     """
 
     data_source: str
@@ -45,7 +45,7 @@ class Source:
     answer_column: str = "answer"  # for error messages
     answers: str = "integer"
     style: str = "rule"
-    generate: Callable[[str], Iterator[tuple[str, str]]] | None = None
+    generate: Callable[[str], Iterator[Parsed]] | None = None
     pinned: dict[str, str] = field(default_factory=dict)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from data_prep.options import Options
 from data_prep.sources.arithmetic import operations, result
-from data_prep.sources.base import Source, Split
+from data_prep.sources.base import Parsed, Source, Split
 
 NAMES = ("Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo")
 THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "stamps")
@@ -39,7 +39,7 @@ def build(options: Options) -> Source:
         raise ValueError(f"operators={options.operators!r}: word problems know + and -, not {''.join(sorted(unknown))}")
     rows = {"train": options.train_rows, "test": options.test_rows}
 
-    def generate(split: str) -> Iterator[tuple[str, str]]:
+    def generate(split: str) -> Iterator[Parsed]:
         bounds = {"min_value": options.min_value, "max_value": options.max_value}
         yield from problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
 
@@ -47,21 +47,22 @@ def build(options: Options) -> Source:
     return Source(data_source="word_problems", splits=splits, generate=generate)
 
 
-def problems(seed: int, count: int, max_value: int, **choice: int | str) -> list[tuple[str, str]]:
-    """Return `count` distinct pairs (problem, answer); the same for the same arguments, those of `operations`.
+def problems(seed: int, count: int, max_value: int, **choice: int | str) -> list[Parsed]:
+    """Return `count` distinct problems, each solved as `12 + 7 = 19`; same arguments as `operations`, same problems.
 
     Raises:
         ValueError: as `operations`.
     """
     rng = random.Random(seed)
-    told: dict[str, str] = {}
+    told: dict[str, Parsed] = {}
     for a, operator, b in operations(seed, count, max_value, **choice):  # type: ignore[arg-type]
         if operator == "-":
             a, b = max(a, b), min(a, b)
         while (text := _told(rng, a, operator, b)) in told:  # 12-5 and 5-12 are one story
             pass
-        told[text] = result(a, operator, b)
-    return list(told.items())
+        answer = result(a, operator, b)
+        told[text] = Parsed(text, answer, solution=f"{a} {operator} {b} = {answer}")
+    return list(told.values())
 
 
 def _told(rng: random.Random, a: int, operator: str, b: int) -> str:

@@ -34,6 +34,7 @@ def test_a_repeated_file_becomes_one_row_a_problem_in_the_schema(run, out, tmp_p
                 "source_index": i,
                 "split": "train",
                 "prompt_tokens": None,
+                "solution": None,
             },
         }
         for i in range(3)

@@ -17,7 +17,11 @@ from data_prep.warm_start import examples, main
 @pytest.fixture
 def data(tmp_path):
     rows = [
-        {"prompt": [{"role": "user", "content": f"{a}+1=?"}], "reward_model": {"ground_truth": str(a + 1)}}
+        {
+            "prompt": [{"role": "user", "content": f"{a}+1=?"}],
+            "reward_model": {"ground_truth": str(a + 1)},
+            "extra_info": {"solution": "one more" if a == 2 else None},
+        }
         for a in range(6)
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "train.parquet")
@@ -46,13 +50,15 @@ def run(data, model, tmp_path, monkeypatch):
     return run
 
 
-def test_each_row_is_its_prompt_and_its_answer_line(data):
+def test_each_row_is_its_prompt_its_solution_if_any_and_its_answer_line(data):
     tokenizer = build_tokenizer()
     stream = examples(data, tokenizer, rows=3, rng=random.Random(1))
     seen = {tuple(tokenizer.decode(part) for part in next(stream)) for _ in range(6)}
-    assert seen == {
-        (f"<|user|>{a}+1=?<|im_end|><|assistant|>", f"Answer: {a + 1}<|im_end|>") for a in range(3)
-    }  # the chat template by hand
+    assert seen == {  # the chat template by hand
+        ("<|user|>0+1=?<|im_end|><|assistant|>", "Answer: 1<|im_end|>"),
+        ("<|user|>1+1=?<|im_end|><|assistant|>", "Answer: 2<|im_end|>"),
+        ("<|user|>2+1=?<|im_end|><|assistant|>", "one more\nAnswer: 3<|im_end|>"),
+    }
 
 
 def response_loss(folder, prompt, response):

@@ -18,18 +18,21 @@ def read(text: str) -> tuple[str, int, int]:
 
 def test_answers_are_right_and_problems_distinct():
     made = problems(1, 400, 30, min_value=1, operators="+-")
-    for text, answer in made:
+    for text, answer, *_, solution in made:
         operator, low, high = read(text)
         assert int(answer) == (low + high if operator == "+" else high - low), text
+        left, right = solution.split(" = ")
+        assert right == answer
+        assert sorted(map(int, left.split(f" {operator} "))) == [low, high]
         assert 1 <= low <= high <= 30
         assert "{" not in text
-    assert len({text for text, _ in made}) == 400
-    assert {read(text)[0] for text, _ in made} == {"+", "-"}
+    assert len({problem.problem for problem in made}) == 400
+    assert {read(problem.problem)[0] for problem in made} == {"+", "-"}
 
 
 def test_the_sides_share_no_sum_whatever_the_seeds():
     def sums(seed, count, split):
-        return {read(text) for text, _ in problems(seed, count, 30, min_value=1, operators="+-", split=split)}
+        return {read(made.problem) for made in problems(seed, count, 30, min_value=1, operators="+-", split=split)}
 
     test = sums(2, 120, "test")
     assert not test & (sums(0, 1500, "train") | sums(1, 1500, "train"))
@@ -47,6 +50,7 @@ def test_the_command_writes_both_sides_and_refuses_a_product(run, out, fails):
     rows = rows_of(out / "train.parquet")
     assert len(rows) == 50
     assert all(row["data_source"] == "word_problems" for row in rows)
+    assert all(row["extra_info"]["solution"].endswith(f" = {row['reward_model']['ground_truth']}") for row in rows)
     assert "word problems know + and -" in fails(*args, "--operators", "+*")
 
 

@@ -93,7 +93,14 @@ def test_a_row_out_of_the_schema_is_refused_with_its_number(out):
         "prompt": [{"content": "Q?", "role": "user"}],
         "ability": "MATH",
         "reward_model": {"ground_truth": "1", "style": "rule"},
-        "extra_info": {"index": 0, "raw_problem": "Q?", "source_index": 0, "split": "train", "prompt_tokens": None},
+        "extra_info": {
+            "index": 0,
+            "raw_problem": "Q?",
+            "source_index": 0,
+            "split": "train",
+            "prompt_tokens": None,
+            "solution": None,
+        },
     }
     bad = {
         "reward_model.ground_truth": {**row, "reward_model": {"ground_truth": 1, "style": "rule"}},
