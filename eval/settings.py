@@ -8,6 +8,9 @@ from typing import Any
 from eval.problems import Problem, hashes
 from recipe.provenance import commit
 
+# Sent with every request: left out, vLLM takes them from the model's generation_config.json (Qwen2.5-7B-Instruct: top_k
+# 20, repetition_penalty 1.05), and a model would be sampled otherwise than verl samples it.
+NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 # Samples may be added to a file only if these are the same.
 SAME_FILE = (
     "model",
@@ -20,6 +23,7 @@ SAME_FILE = (
     "max_tokens",
     "seed",
     "chat_template_kwargs",
+    *NEUTRAL,
 )
 # Two models, or two seeds, may be compared only if these are the same.
 COMPARABLE = (
@@ -32,6 +36,7 @@ COMPARABLE = (
     "vllm",
     "n",
     "grader",
+    *NEUTRAL,
 )
 _MISSING = object()
 
@@ -55,7 +60,7 @@ class Sampling:
 
     def as_settings(self) -> dict[str, Any]:
         """Flat, for a settings file."""
-        return asdict(self)
+        return asdict(self) | NEUTRAL
 
 
 def describe(

@@ -206,7 +206,10 @@ def serving(model):
 
 
 def test_one_script_serves_evaluates_and_stops(base, model, tmp_path):
+    """The samples differ although the model's own defaults are greedy: an evaluation samples as it says."""
     before = serving(model)
+    model = Path(shutil.copytree(model, tmp_path / "greedy"))
+    (model / "generation_config.json").write_text('{"do_sample": true, "top_k": 1}')
     out = tmp_path / "samples.jsonl"
     flags = ["--n", "2", "--max_tokens", "64", "--out", str(out)]
     done = subprocess.run(
@@ -221,6 +224,7 @@ def test_one_script_serves_evaluates_and_stops(base, model, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {(line["problem"], line["sample"]) for line in lines} == {(p, s) for p in range(32) for s in range(2)}
     assert 0.1 < sum(line["correct"] for line in lines) / len(lines) < 0.9
+    assert len({(line["problem"], line["text"]) for line in lines}) > 32
     assert "@2" in done.stdout
     assert serving(model) <= before
 

@@ -31,6 +31,8 @@ def test_published_file_is_thirty_problems_times_32(serve, evaluate, read, summa
     assert "avg@32" in capsys.readouterr().out
     body = server.stub.bodies[0]
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (1.0, 0.7, 20480)
+    # as verl samples, whatever the model's generation_config.json would have
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
 
 
 def test_thirty_rows_never_print_at_32(serve, evaluate, summary, make_parquet, capsys):
