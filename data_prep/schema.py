@@ -12,7 +12,7 @@
 | extra_info.source_index   | int64   | row number in the source (file or generator), from 0                      |
 | extra_info.split          | string  | split that the row belongs to, such as `train`                            |
 | extra_info.prompt_tokens  | int64   | prompt length under the chat template; null when no tokenizer was given   |
-| extra_info.solution       | string  | worked solution, for a warm start only; null where the source has none    |
+| extra_info.solution       | string  | worked solution, for a warm start only; null unless the source fills it   |
 """
 
 from typing import Any

@@ -41,7 +41,8 @@ async def evaluate(options: argparse.Namespace) -> int:
     """Ask what is missing, grade, append, summarise."""
     problems, rows = read_problems(options.test_file)
     n = samples_a_problem(rows, options.n)
-    sampling = Sampling(n, options.temperature, options.top_p, options.max_tokens, options.seed)
+    asked = ("temperature", "top_p", "max_tokens", "seed", "top_k", "min_p", "repetition_penalty")
+    sampling = Sampling(n, **{name: getattr(options, name) for name in asked})
     with _cancelled_by_signals():
         async with ChatClient(endpoint(options)) as client:
             cards = await client.models()

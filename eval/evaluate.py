@@ -11,7 +11,7 @@ from eval.grading import NOT_GRADED, Grader, grade_line, grade_lines
 from eval.problems import Problem, with_system
 from eval.progress import Progress
 from eval.records import Key, Line, SampleFile, sample_line
-from eval.settings import NEUTRAL, Sampling, sample_seed
+from eval.settings import Sampling, sample_seed
 from eval.summary import missing_keys
 
 _GIVE_UP_AFTER = 20  # samples in a row, or as many as are asked at once
@@ -71,7 +71,9 @@ class Evaluation:
             "top_p": self.sampling.top_p,
             "max_tokens": self.sampling.max_tokens,
             "seed": sample_seed(self.sampling.seed, problem.digest, key[1]),
-            **NEUTRAL,
+            "top_k": self.sampling.top_k,
+            "min_p": self.sampling.min_p,
+            "repetition_penalty": self.sampling.repetition_penalty,
         }
         return body | ({"chat_template_kwargs": self.chat_template_kwargs} if self.chat_template_kwargs else {})
 

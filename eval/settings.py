@@ -8,9 +8,6 @@ from typing import Any
 from eval.problems import Problem, hashes
 from recipe.provenance import commit
 
-# Sent with every request: left out, vLLM takes them from the model's generation_config.json (Qwen2.5-7B-Instruct: top_k
-# 20, repetition_penalty 1.05), and a model would be sampled otherwise than verl samples it.
-NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 # Samples may be added to a file only if these are the same.
 SAME_FILE = (
     "model",
@@ -20,10 +17,12 @@ SAME_FILE = (
     "data_hash",
     "temperature",
     "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
     "max_tokens",
     "seed",
     "chat_template_kwargs",
-    *NEUTRAL,
 )
 # Two models, or two seeds, may be compared only if these are the same.
 COMPARABLE = (
@@ -31,25 +30,34 @@ COMPARABLE = (
     "data_hash",
     "temperature",
     "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
     "max_tokens",
     "chat_template_kwargs",
     "vllm",
     "n",
     "grader",
-    *NEUTRAL,
 )
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling parameters: `n` samples a problem, `max_tokens` response tokens each; every sample has its own seed."""
+    """Sampling parameters: `n` samples a problem, `max_tokens` response tokens each; every sample has its own seed.
+
+    All are sent with every request: of one left out, vLLM takes what the model's `generation_config.json` says
+    (Qwen2.5-7B-Instruct: `top_k` 20, `repetition_penalty` 1.05), and verl does not sample so.
+    """
 
     n: int = 4
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 64
     seed: int = 1
+    top_k: int = -1
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse values that no server takes."""
@@ -57,10 +65,15 @@ class Sampling:
             raise ValueError(f"n={self.n} and max_tokens={self.max_tokens} must be at least 1")
         if self.temperature < 0 or not 0 < self.top_p <= 1:
             raise ValueError(f"temperature={self.temperature} must be >= 0 and top_p={self.top_p} in (0, 1]")
+        if self.top_k < -1 or not 0 <= self.min_p <= 1 or self.repetition_penalty <= 0:
+            raise ValueError(
+                f"top_k={self.top_k} must be at least -1 (all tokens), min_p={self.min_p} in [0, 1] and "
+                f"repetition_penalty={self.repetition_penalty} above 0"
+            )
 
     def as_settings(self) -> dict[str, Any]:
         """Flat, for a settings file."""
-        return asdict(self) | NEUTRAL
+        return asdict(self)
 
 
 def describe(

@@ -12,6 +12,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 5.0
 GRACE_S = 60.0  # Ray calls a node dead once it has missed five health checks; what talks to its workers fails before
+Look = Callable[[], list[str] | None]
+_SHOWN = 300  # characters of an error
 _WAKE = signal.SIGUSR1  # SIGINT may be ignored, as below nohup
 
 
@@ -45,35 +47,36 @@ class JobNodes:
     def __init__(self) -> None:
         self._used: set[str] = set()  # a group that has lost its node forgets it
 
-    def __call__(self) -> list[str]:
-        """Names of dead nodes; none before Ray has started, or while it does not answer."""
+    def __call__(self) -> list[str] | None:
+        """Names of dead nodes, none while Ray does not answer; None as long as the job has used no node."""
         import ray
         from ray.util import placement_group_table
 
         if not ray.is_initialized():
-            return []
+            return None
         try:
             self._used |= nodes_of_job(placement_group_table(), ray.get_runtime_context().get_job_id())
-            return dead(ray.nodes(), self._used)
+            return dead(ray.nodes(), self._used) if self._used else None
         except Exception:  # Ray has many; a cluster without its head ends the driver by itself
             return []
 
 
-def _wait_for(look: Callable[[], list[str]], poll_s: float, grace_s: float) -> list[str]:
+def _wait_for(look: Look, error: Exception, poll_s: float, grace_s: float) -> list[str]:
     deadline = time.monotonic() + grace_s
-    while not (names := look()) and time.monotonic() < deadline:
-        time.sleep(poll_s)
-    return names
+    if (names := look()) == []:
+        said = f"{type(error).__name__}: {error}"[:_SHOWN]
+        logger.warning("failed (%s); seeing for up to %.0f s whether a node of this training died", said, grace_s)
+        while not (names := look()) and time.monotonic() < deadline:
+            time.sleep(poll_s)
+    return names or []
 
 
 @contextmanager
-def ended_by_a_dead_node(
-    look: Callable[[], list[str]], poll_s: float = POLL_S, grace_s: float = GRACE_S
-) -> Iterator[None]:
+def ended_by_a_dead_node(look: Look, poll_s: float = POLL_S, grace_s: float = GRACE_S) -> Iterator[None]:
     """Interrupt the block, which must run in the main thread, once `look` names a dead node.
 
-    When the block fails first, `look` is asked for up to `grace_s` seconds more: a lost worker shows as whatever the
-    library that talked to it raises, gloo's and NCCL's errors among them.
+    When the block fails first, `look` is asked for up to `grace_s` seconds more, unless it says None: a lost worker
+    shows as whatever the library that talked to it raises, gloo's and NCCL's errors among them.
 
     Raises:
         NodeLost: it did, whatever the block itself raised by then.
@@ -97,8 +100,7 @@ def ended_by_a_dead_node(
     except BaseException as error:
         over.set()
         if not found and isinstance(error, Exception):
-            logger.warning("the training failed; looking for up to %.0f s whether a node of it died", grace_s)
-            found.extend(_wait_for(look, poll_s, grace_s))
+            found.extend(_wait_for(look, error, poll_s, grace_s))
         if found:
             raise NodeLost(
                 f"a node of this training died: {', '.join(found)}. The same command resumes from the last checkpoint "

@@ -57,6 +57,7 @@ LOAD_BEARING = (
             "kl_loss_type",
             "optim",
             "fsdp_config.model_dtype",
+            "fsdp_config.mixed_precision",
         )
     ),
     *(f"actor_rollout_ref.rollout.{key}" for key in ("n", "temperature", "top_p", "top_k", "do_sample")),

@@ -10,6 +10,7 @@ _STORED = ("fp32", "float32", "bf16", "bfloat16", "fp16", "float16", "half")
 NAMES = {
     f"{_ACTOR}.strategy": ("fsdp2", "fsdp"),
     f"{_ACTOR}.fsdp_config.model_dtype": _STORED,
+    f"{_ACTOR}.fsdp_config.mixed_precision.param_dtype": _STORED,
     f"{_ROLLOUT}.name": ("vllm",),
     f"{_ROLLOUT}.dtype": ("bfloat16", "float16", "half", "float32", "float", "auto"),
     "trainer.device": ("cuda", "npu", "cpu"),

@@ -86,7 +86,7 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
     for step in (1, last + 1):
         assert logged[step]["sampling/trained_groups"] == 32
         assert 0.0 < logged[step]["sampling/acc/after_filter"] < 1.0
-        assert logged[step]["training/rollout_probs_diff_mean"] < 0.01
+        assert logged[step]["training/rollout_probs_diff_mean"] < 1e-4  # bfloat16 on one side makes it 0.002
         assert logged[step]["training/gradient_step"] == 4 * step
     # 32 groups in mini-batches of 8 are 4 updates a step; a fresh optimizer after the resume would say 4 again.
     kept = {p.name for p in (tmp_path / "checkpoints").glob("global_step_*")}

@@ -55,6 +55,8 @@ def test_pairing_narrows_the_interval(side):
     ("change", "message"),
     [
         ({"top_p": 0.9}, "top_p: 0.7 and 0.9"),
+        ({"top_k": -1}, "top_k: not recorded and -1"),  # sampled before they were sent
+        ({"repetition_penalty": 1.0}, "repetition_penalty: not recorded and 1.0"),
         ({"max_tokens": 10}, "max_tokens: 9 and 10"),
         ({"prompt_hash": "q"}, "prompt_hash: 'p' and 'q'"),
         ({"data_hash": "q"}, "data_hash"),

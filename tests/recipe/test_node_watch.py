@@ -45,15 +45,20 @@ def test_living_nodes_change_nothing():
         time.sleep(0.05)
     with pytest.raises(KeyError), ended_by_a_dead_node(list, 0.01, grace_s=0.05):
         raise KeyError
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), ended_by_a_dead_node(list, 0.01):
         signal.raise_signal(signal.SIGINT)
+    with pytest.raises(ConnectionError), ended_by_a_dead_node(lambda: None, 0.01):  # Ray was not reached
+        raise ConnectionError
+    assert time.monotonic() - started < 30  # neither waits for a minute
 
 
-def test_a_failure_is_explained_once_ray_calls_a_node_dead():
+def test_a_failure_is_explained_once_ray_calls_a_node_dead(caplog):
     """The rank that is left may fail in gloo long before Ray has missed the node's health checks."""
     called = time.monotonic() + 0.3
     look = lambda: ["host-n2"] if time.monotonic() > called else []  # noqa: E731
     with pytest.raises(NodeLost, match="host-n2"), ended_by_a_dead_node(look, 0.05, grace_s=10.0):
         raise RuntimeError("[gloo] Connection closed by peer")
+    assert "RuntimeError: [gloo] Connection closed by peer" in caplog.text  # whoever stops the wait has seen it
     with pytest.raises(ZeroDivisionError), ended_by_a_dead_node(list, 0.01, grace_s=0.05):
         raise ZeroDivisionError

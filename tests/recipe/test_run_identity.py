@@ -71,6 +71,7 @@ LOAD_BEARING = {
     "reward.reward_kwargs.overlong_buffer_cfg.len=16": "reward.reward_kwargs.overlong_buffer_cfg.len: 24 -> 16",
     "overlong_filtering.enable=true": "overlong_filtering.enable: false -> true",
     "actor_rollout_ref.actor.fsdp_config.model_dtype=bf16": 'actor.fsdp_config.model_dtype: "fp32" -> "bf16"',
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=bf16": 'param_dtype: "fp32" -> "bf16"',
     "actor_rollout_ref.model.lora_rank=8": "actor_rollout_ref.model.lora_rank: 0 -> 8",
     "actor_rollout_ref.rollout.do_sample=false": "actor_rollout_ref.rollout.do_sample: true -> false",
     "actor_rollout_ref.rollout.agent.default_agent_loop=single_turn_agent": '"dapo_single_turn" -> "single_turn_agent"',
