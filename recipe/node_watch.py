@@ -11,7 +11,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 POLL_S = 5.0
-GRACE_S = 60.0  # Ray calls a node dead once it has missed five health checks; what talks to its workers fails before
+GRACE_S = 120.0  # Ray calls a node dead once it has missed five health checks; what talks to its workers fails before
 Look = Callable[[], list[str] | None]
 _SHOWN = 300  # characters of an error
 _WAKE = signal.SIGUSR1  # SIGINT may be ignored, as below nohup
@@ -94,8 +94,8 @@ def ended_by_a_dead_node(look: Look, poll_s: float = POLL_S, grace_s: float = GR
 
     thread = threading.Thread(target=watch, name="node-watch", daemon=True)
     before = signal.signal(_WAKE, signal.default_int_handler)
-    thread.start()
     try:
+        thread.start()
         yield
     except BaseException as error:
         over.set()
@@ -109,5 +109,6 @@ def ended_by_a_dead_node(look: Look, poll_s: float = POLL_S, grace_s: float = GR
         raise
     finally:
         over.set()
-        thread.join(poll_s)
+        if thread.ident is not None:
+            thread.join(poll_s)
         signal.signal(_WAKE, before)

@@ -47,7 +47,7 @@ class Worker:
             start_new_session=True,
         )
         self._buffer = b""
-        self._ready = False
+        self.ready = False
 
     @property
     def pid(self) -> int:
@@ -56,10 +56,10 @@ class Worker:
 
     def start(self, limit: float) -> None:
         """Wait until the child has loaded its libraries."""
-        if not self._ready:
+        if not self.ready:
             if self._read_line(time.monotonic() + limit).strip() != b"ready":
                 raise WorkerFailed("start")
-            self._ready = True
+            self.ready = True
 
     def ask(self, question: Sequence[object], limit: float) -> tuple[bool, str]:
         """Put one question and wait at most ``limit`` seconds for the answer."""
@@ -111,6 +111,7 @@ class Pool:
         self._busy: list[Worker] = []
         self._known: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
         self._pid = os.getpid()
+        self._loading, self._loaded_at = 0, 0.0  # first starts under way, and when the last one ended
         self.counts: Counter[str] = Counter()
 
     def compare(self, operation: str, gold: str, pred: str, limit: float) -> tuple[bool, float, str]:
@@ -120,9 +121,11 @@ class Pool:
             if key in self._known:
                 return self._known[key], 0.0, ""
         begin = time.monotonic()
-        if not self._slots.acquire(timeout=limit):
-            self.counts["timeout"] += 1
-            return False, limit, "timeout"
+        while not self._slots.acquire(timeout=max(limit, 0.1) if self._loading else limit):
+            if not self._loading:
+                self.counts["timeout"] += 1
+                return False, limit, "timeout"
+        begin = max(begin, self._loaded_at)  # the first start of another's worker is not charged either
         try:
             return self._ask(key, limit, begin)
         finally:
@@ -148,8 +151,16 @@ class Pool:
     def _wait_until_ready(self, worker: Worker, deadline: float) -> float:
         """Seconds to add to the deadline: a first start is not charged, that of a replacement is."""
         now = time.monotonic()
+        if worker.ready:
+            return 0.0
         if not worker.replacement:
-            worker.start(START_LIMIT_S)
+            with self._lock:
+                self._loading += 1
+            try:
+                worker.start(START_LIMIT_S)
+            finally:
+                with self._lock:
+                    self._loading, self._loaded_at = self._loading - 1, time.monotonic()
             return time.monotonic() - now
         try:
             worker.start(max(0.0, deadline - now))

@@ -30,7 +30,7 @@ compile() { # output, uv's arguments...
     "$UV" pip compile -q --universal --python-version "$PYTHON_MIN" --generate-hashes --no-strip-extras --no-emit-index-url \
         --custom-compile-command "bash scripts/lock.sh" -o "$work/$out" "$@" 2>"$work/log" && return
     cat "$work/log" >&2
-    grep -qiE 'failed to fetch|error sending request|dns error|connection' "$work/log" && exit 3
+    grep -qiE 'failed to (fetch|download)|error sending request|dns error|connection|timed? ?out' "$work/log" && exit 3
     die "could not resolve $out: uv's reason is above"
 }
 

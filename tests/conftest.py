@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.update(
     HF_HUB_OFFLINE="1",
@@ -18,6 +19,10 @@ os.environ.update(
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job; tests interrupt what they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A busy machine fails no example, and the same examples are tried each time; EXPLORE=1 tries new ones.
+settings.register_profile("here", deadline=None, derandomize="EXPLORE" not in os.environ)
+settings.load_profile("here")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 E2E_TIMEOUT_S = 900

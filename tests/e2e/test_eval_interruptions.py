@@ -17,7 +17,7 @@ from tests.e2e.conftest import ROOT
 from tests.e2e.test_loop import mine
 from tests.eval.stub import free_port, start_process
 
-PROBLEMS, N = 16, 8
+PROBLEMS, N = 16, 24
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_five_kills_at_random_moments_change_nothing(start_stub, start_client, t
     expected = samples(tmp_path / "whole.jsonl")
     assert sorted(expected) == [(p, s) for p in range(PROBLEMS) for s in range(N)]
 
-    out, rng = tmp_path / "killed.jsonl", random.Random()
+    out, rng = tmp_path / "killed.jsonl", random.Random(1)
     for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM):
         before = out.read_bytes().count(b"\n") if out.exists() else 0
         client = start_client("killed.jsonl")
@@ -104,7 +104,7 @@ def test_five_kills_at_random_moments_change_nothing(start_stub, start_client, t
 def test_server_killed_and_started_again(start_stub, start_client, tmp_path):
     first = start_stub()
     out = tmp_path / "a.jsonl"
-    client = start_client("a.jsonl")
+    client = start_client("a.jsonl", "--retries", 8)
     wait_for_lines(out, 40, client)
     first.kill()
     first.wait()

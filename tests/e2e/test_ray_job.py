@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.conftest import ROOT, metrics
 
 RAY = str(Path(sys.executable).with_name("ray"))
-PORT, DASHBOARD, AGENT = 6413, 8313, 52413  # each raylet's agent has a port of its own; 52365 is other clusters'
+PORT, DASHBOARD, AGENT = 6413, 8313, 8413  # each raylet's agent has a port of its own, AGENT and a number
 LOGICAL = ("--num-cpus=32", "--num-gpus=1", "--object-store-memory=268435456", "--node-ip-address=127.0.0.1")
 # Both nodes are this machine at 127.0.0.1; submit_ray.sh hands GLOO_* on by itself.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -35,7 +35,8 @@ class Cluster:
         subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, **self.environment()})
 
     def environment(self):
-        return {"RAY_TMPDIR": str(self.folder), "RAY_DISABLE_IMPORT_WARNING": "1"}
+        own = {"RAY_TMPDIR": str(self.folder), "RAY_DISABLE_IMPORT_WARNING": "1"}
+        return own | {"RAY_worker_register_timeout_seconds": "300"}  # two cores start a dozen Pythons
 
     def raylets(self):
         """Raylets of this cluster: those younger than the test that name its port."""

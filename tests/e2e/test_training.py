@@ -1,5 +1,6 @@
 """The real stack on CPU: Ray, verl's V1 trainer, FSDP2, vLLM rollouts."""
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -51,7 +52,8 @@ def kill_after_first_checkpoint(command, run_dir):
         time.sleep(0.2)
     while found := mine(str(run_dir)):
         for process in found:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         run.poll()
     output, _ = run.communicate()
     assert tracker.is_file(), output[-3000:]
@@ -126,7 +128,7 @@ def test_two_devices_give_up_a_prompt_that_never_ends_and_leave_truncated_answer
         "reward.reward_kwargs.overlong_buffer_cfg.enable=false",
         "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean",
         "recipe.technique=filtering",
-        f"{SAMPLER}.bounds.give_up_after_s=15",
+        f"{SAMPLER}.bounds.give_up_after_s=45",
         f"{SAMPLER}.bounds.max_generated=20",  # half of the groups of 2 are kept: no batch fills up
         f"{SAMPLER}.bounds.on_exhausted=train_partial",
     ]
@@ -136,7 +138,7 @@ def test_two_devices_give_up_a_prompt_that_never_ends_and_leave_truncated_answer
     assert aborted > 0, "the engine went on generating for a prompt that was given up"
     (given_up,) = [g for g in trace(tmp_path, 1) if g["uid"] == stuck]
     assert given_up["reason"] == "given_up"
-    assert 15 <= given_up["decided_at"] - given_up["dispatched_at"] < 120
+    assert 45 <= given_up["decided_at"] - given_up["dispatched_at"] < 300
     steps, cut = 0, []
     for step, data in metrics(tmp_path):
         groups, keys = trace(tmp_path, step), dumped(tmp_path, step)

@@ -65,7 +65,7 @@ def ask(server, **limits):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_passes_is_asked_again(serve, fault):
-    times, timeout_s = (1, 1.0) if fault == "hang" else (RETRIES, 60.0)
+    times, timeout_s = (1, 3.0) if fault == "hang" else (RETRIES, 60.0)
     stub = Stub(fault=lambda request, body, before: FAULTS[fault](request) if before < times else completion("fine"))
     reply = ask(serve(stub), timeout_s=timeout_s)
     assert (reply.text, reply.attempts) == ("fine", times + 1)

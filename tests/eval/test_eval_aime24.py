@@ -139,7 +139,7 @@ def test_api_key(serve, evaluate, make_parquet, monkeypatch, capsys, tmp_path):
 
 
 def test_at_most_so_many_at_a_time(serve, evaluate, make_parquet):
-    server = serve(Stub(latency=lambda _: 0.01))
+    server = serve(Stub(latency=lambda _: 0.1))
     assert evaluate("--test_file", make_parquet(40), "--base_url", server.url, "--concurrency", 5) == 0
     assert server.stub.peak == 5
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from tests.e2e.conftest import ROOT, mine
+from tests.processes import runs
 
 VICTIMS = {
     "kill_driver": r"-m recipe\.main_dapo",
@@ -67,7 +68,7 @@ class Start:
         """Processes of this start that run still, the command itself among them; zombies left out."""
         self.look()
         found = {p.pid: p for p in [*self._seen.values(), *mine(self._mark)] if p.pid != os.getpid()}
-        return [p for p in found.values() if _runs(p)]
+        return [p for p in found.values() if runs(p)]
 
     def wait(self, seconds: float, until=lambda: False) -> bool:
         """Watch until the command has ended (False), `until()` holds (True) or time is up (False)."""
@@ -122,7 +123,7 @@ def marked(mark: str) -> list[psutil.Process]:
     found = {}
     for root in mine(mark):
         with contextlib.suppress(psutil.NoSuchProcess):
-            found |= {p.pid: p for p in [root, *root.children(recursive=True)] if _runs(p) and p.pid != os.getpid()}
+            found |= {p.pid: p for p in [root, *root.children(recursive=True)] if runs(p) and p.pid != os.getpid()}
     return list(found.values())
 
 
@@ -132,10 +133,3 @@ def command_line(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -3,10 +3,10 @@
 import sys
 import time
 
-import psutil
 import pytest
 
 from tests.faults.processes import Start, kill_all, marked
+from tests.processes import runs
 
 _FORKS = """
 import os, subprocess, sys, time
@@ -54,5 +54,7 @@ def test_a_later_campaign_finds_what_one_that_was_killed_has_left(start):
     processes = start().alive()
     assert len(processes) == 3
     kill_all(lambda: marked("faults-test"))
-    time.sleep(0.1)
-    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+    deadline = time.monotonic() + 20
+    while any(map(runs, processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(runs, processes))

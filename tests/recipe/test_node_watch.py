@@ -33,10 +33,10 @@ def test_a_dead_node_interrupts_what_waits_for_it():
     started, before = time.monotonic(), signal.getsignal(signal.SIGUSR1)
     with (
         pytest.raises(NodeLost, match=r"host-n2.*The same command resumes"),
-        ended_by_a_dead_node(lambda: next(looks), 0.02),
+        ended_by_a_dead_node(lambda: next(looks), 0.2),
     ):
-        time.sleep(20)
-    assert time.monotonic() - started < 5
+        time.sleep(60)
+    assert time.monotonic() - started < 30
     assert signal.getsignal(signal.SIGUSR1) == before
 
 

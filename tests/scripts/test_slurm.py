@@ -93,7 +93,7 @@ def test_a_failing_run_fails_the_job_and_still_cleans_up(tmp_path):
 
 
 def test_a_node_that_never_joins_ends_the_job_with_the_count(tmp_path):
-    done, asked = sbatch(tmp_path, "echo must not run", SLURM_GPUS_ON_NODE="9", RAY_WAIT_S="3")
+    done, asked = sbatch(tmp_path, "echo must not run", SLURM_GPUS_ON_NODE="9", RAY_WAIT_S="8")
     assert done.returncode == 1
     assert "16 of 18 GPUs" in done.stderr
     assert "must not run" not in done.stdout

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from recipe.cpu.prefork import prefork, suits
+from tests.processes import runs
 
 WORKER = """
 import json, os, random, sys
@@ -133,7 +134,7 @@ with prefork(Path({str(tmp_path)!r}), {{}}, ["colorsys"], ["wave"]) as command:
     process.stdin.close() if how == "ends" else process.kill()
     process.wait(20)
     for each in family:
-        wait_until(lambda each=each: not each.is_running() or each.status() == psutil.STATUS_ZOMBIE)
+        wait_until(lambda each=each: not runs(each))
 
 
 def test_sigterm_is_the_workers_own(python, tmp_path):
@@ -164,9 +165,9 @@ def test_a_client_that_is_killed_after_its_sigterm_takes_its_worker_with_it(pyth
     child = psutil.Process(int(process.stdout.readline()))
     process.terminate()
     time.sleep(0.2)
-    assert child.is_running()
+    assert runs(child)
     process.kill()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: not runs(child))
 
 
 def test_a_pipe_ends_with_its_worker_though_others_live_on(python, worker):
