@@ -1,6 +1,7 @@
 """Has a run gone on where it was? Judged from what it wrote and from verl's own order of the data."""
 
 import json
+import logging
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def logged(path: Path) -> dict[int, dict]:
 
 def loads(folder: Path) -> bool:
     """Whether every file of a checkpoint can be read to its end."""
+    logging.getLogger("torch.distributed.device_mesh").setLevel(logging.ERROR)  # of meshes that are only read
     try:
         for path in folder.rglob("*.pt"):
             torch.load(path, weights_only=False)
