@@ -61,8 +61,8 @@ _NEEDED_TEXTS = frozenset(
 # Defaults that are written without a decimal point, but whose values are measured and not counted.
 _MEASURED = frozenset(
     {
-        "alpha", "entropy_coeff", "esi_redundant_time", "give_up_after_s", "gpu_memory_gb", "horizon", "lora_alpha",
-        "max_passes", "over_sample_rate", "temperature", "top_p",
+        "alpha", "cpu_memory_gb", "entropy_coeff", "esi_redundant_time", "give_up_after_s", "gpu_memory_gb", "horizon",
+        "lora_alpha", "max_passes", "over_sample_rate", "temperature", "top_p",
     }
 )  # fmt: skip
 _TEXT_OR_LIST = frozenset(

@@ -43,6 +43,7 @@ _RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     f"{_ROLLOUT}.val_kwargs.temperature": ("0 or more", lambda value: value >= 0),
     "data.dataloader_num_workers": ("0 or more", lambda value: value >= 0),
     "preflight.gpu_memory_gb": ("above 0", lambda value: value > 0),
+    "preflight.cpu_memory_gb": ("above 0", lambda value: value > 0),
     "seed": ("0 or more", lambda value: value >= 0),
     "trainer.save_freq": ("1 step or more; -1 is never", lambda value: value >= -1),
     "trainer.test_freq": ("1 step or more; -1 is never", lambda value: value >= -1),

@@ -14,7 +14,6 @@ from recipe.preflight.parallel import attention
 from recipe.preflight.storage import existing
 
 _GB = 1e9
-_CPU_MEMORY_GB = 7.0  # the tiny recipe's peak over all processes is 5.1, measured
 _CPU_DISK_GB = 2.0
 _SHM_GB = 0.7  # Ray's object store and one weight bucket
 _RAY_PACKAGE = "_ray_pkg_"  # beginning of the name of a job's working directory
@@ -87,9 +86,8 @@ def room(config: DictConfig) -> Iterator[str]:
     if config.trainer.device != "cpu":
         return
     folder, shm = existing(Path(config.run_dir).resolve()), Path("/dev/shm")
-    found = [
-        ("memory", psutil.virtual_memory().available, _CPU_MEMORY_GB, "close other programs or use a larger machine"),
-    ]
+    remedy = "close other programs or use a larger machine (preflight.cpu_memory_gb)"
+    found = [("memory", psutil.virtual_memory().available, config.preflight.cpu_memory_gb, remedy)]
     if _stores_files(folder):  # otherwise `run_folder` has said so
         disk = shutil.disk_usage(folder).free
         found.append((f"disk space at {folder}", disk, _CPU_DISK_GB, "free some, or set run_dir"))

@@ -24,6 +24,8 @@ def test_too_small_a_machine_is_refused(monkeypatch, tmp_path):
         "shared memory in /dev/shm",
     ]
     assert all("needed" in problem for problem in found)
+    found = check_machine(variant(f"run_dir={tmp_path}/new", "preflight.cpu_memory_gb=2.5"))
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize(
