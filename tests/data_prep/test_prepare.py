@@ -238,6 +238,15 @@ def test_two_splits_share_no_problem_and_the_test_split_keeps_it(run, out, tmp_p
     assert problems_of(out / "train.parquet") == ["What is 1?", "What is 2?"]
 
 
+def test_a_gsm8k_row_has_its_working_for_a_warm_start(run, out, tmp_path):
+    answer = "Ann has 3*2=<<3*2=6>>6 pens.\nShe gives 1 away: 6-1=<<6-1=5>>5.\n#### 5"
+    source = write_jsonl(tmp_path / "a.jsonl", [{"question": "How many?", "answer": answer}])
+    assert run("gsm8k", "--input", f"train={source}") == 0
+    (row,) = rows_of(out / "train.parquet")
+    assert row["extra_info"]["solution"] == "Ann has 3*2=6 pens.\nShe gives 1 away: 6-1=5."
+    assert row["reward_model"]["ground_truth"] == "5"
+
+
 def test_long_prompts_are_dropped_listed_and_measured_with_the_template_on(run, out, tmp_path, monkeypatch):
     """With a stand-in that counts characters; `test_tokens.py` has the real tokenizer."""
 

@@ -42,6 +42,7 @@ OPEN = (
     "trainer.v1.sampler.sampler_kwargs",
     "reward.reward_kwargs",
     "ray_kwargs.ray_init",
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision",
     "actor_rollout_ref.model.override_config",
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
     "data.apply_chat_template_kwargs",
