@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 from data_prep.options import Options
-from data_prep.sources.base import Parsed, Source, Split
+from data_prep.sources.base import Parsed, Source, generated
 
 SPLITS = ("train", "test")
 TEST_SHARE = 0.1
@@ -20,15 +20,9 @@ _APPLY = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a 
 
 def build(options: Options) -> Source:
     """Return the source; its row counts, operands and operators are those of the options."""
-    rows = {"train": options.train_rows, "test": options.test_rows}
-
-    def generate(split: str) -> Iterator[Parsed]:
-        bounds = {"min_value": options.min_value, "max_value": options.max_value}
-        found = problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
-        yield from (Parsed(*pair) for pair in found)
-
-    splits = {split: Split(split) for split in ("test", "train") if rows[split]}
-    return Source(data_source="arithmetic", splits=splits, generate=generate)
+    return generated(
+        "arithmetic", options, lambda *args, **choice: (Parsed(*pair) for pair in problems(*args, **choice))
+    )
 
 
 def problems(

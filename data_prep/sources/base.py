@@ -1,10 +1,11 @@
 """What a source is: files on the Hub or generated rows, and how to read a problem and its answer out of a raw row."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from data_prep.errors import DataError
+from data_prep.options import Options
 from data_prep.templates import recover
 
 
@@ -47,6 +48,21 @@ class Source:
     style: str = "rule"
     generate: Callable[[str], Iterator[Parsed]] | None = None
     pinned: dict[str, str] = field(default_factory=dict)
+
+
+def generated(data_source: str, options: Options, problems: Callable[..., Iterable[Parsed]]) -> Source:
+    """Return a source whose problems are made up by `problems(seed, count, split=..., **choice)`.
+
+    Row counts, operands and operators are those of the options; a split without rows does not exist.
+    """
+    rows = {"test": options.test_rows, "train": options.train_rows}
+    choice = {name: getattr(options, name) for name in ("min_value", "max_value", "operators")}
+
+    def generate(split: str) -> Iterator[Parsed]:
+        yield from problems(options.seed, rows[split], split=split, **choice)
+
+    splits = {split: Split(split) for split, count in rows.items() if count}
+    return Source(data_source=data_source, splits=splits, generate=generate)
 
 
 def problem_text(value: Any, column: str) -> tuple[str, str]:

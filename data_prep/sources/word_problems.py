@@ -5,11 +5,10 @@ problem, in any words or order. A difference takes the smaller number from the l
 """
 
 import random
-from collections.abc import Iterator
 
 from data_prep.options import Options
 from data_prep.sources.arithmetic import operations, result
-from data_prep.sources.base import Parsed, Source, Split
+from data_prep.sources.base import Parsed, Source, generated
 
 NAMES = ("Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo")
 THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "stamps")
@@ -37,14 +36,7 @@ def build(options: Options) -> Source:
     """
     if unknown := set(options.operators) - set(STORIES):
         raise ValueError(f"operators={options.operators!r}: word problems know + and -, not {''.join(sorted(unknown))}")
-    rows = {"train": options.train_rows, "test": options.test_rows}
-
-    def generate(split: str) -> Iterator[Parsed]:
-        bounds = {"min_value": options.min_value, "max_value": options.max_value}
-        yield from problems(options.seed, rows[split], operators=options.operators, split=split, **bounds)
-
-    splits = {split: Split(split) for split in ("test", "train") if rows[split]}
-    return Source(data_source="word_problems", splits=splits, generate=generate)
+    return generated("word_problems", options, problems)
 
 
 def problems(seed: int, count: int, max_value: int, **choice: int | str) -> list[Parsed]:
