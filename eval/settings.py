@@ -8,37 +8,22 @@ from typing import Any
 from eval.problems import Problem, hashes
 from recipe.provenance import commit
 
+_ALWAYS_THE_SAME = (
+    "vllm",
+    "prompt_hash",
+    "data_hash",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "max_tokens",
+    "chat_template_kwargs",
+)
 # Samples may be added to a file only if these are the same.
-SAME_FILE = (
-    "model",
-    "model_fingerprint",
-    "vllm",
-    "prompt_hash",
-    "data_hash",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "max_tokens",
-    "seed",
-    "chat_template_kwargs",
-)
+SAME_FILE = ("model", "model_fingerprint", "seed", *_ALWAYS_THE_SAME)
 # Two models, or two seeds, may be compared only if these are the same.
-COMPARABLE = (
-    "prompt_hash",
-    "data_hash",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "max_tokens",
-    "chat_template_kwargs",
-    "vllm",
-    "n",
-    "grader",
-)
+COMPARABLE = (*_ALWAYS_THE_SAME, "n", "grader")
 _MISSING = object()
 
 

@@ -71,6 +71,22 @@ def local_store() -> None:
     _replace("torch.distributed.rendezvous", "_create_c10d_store", parameters, make)
 
 
+def unpinned_offload() -> None:
+    """Let FSDP2 keep a reference policy without pinned memory, which torch has only beside an accelerator.
+
+    Upstream: `verl.workers.engine.fsdp.transformer_impl` would have to pin only where there is something to copy to. Must
+    run before `verl.utils.fsdp_utils` is imported, which copies the class by name.
+    """
+
+    def make(original):
+        def CPUOffloadPolicy(pin_memory=True):
+            return original(pin_memory=False)
+
+        return CPUOffloadPolicy
+
+    _replace("torch.distributed.fsdp", "CPUOffloadPolicy", ["pin_memory"], make)
+
+
 def server_adapter() -> None:
     """Let trainers reach a vLLM engine through `CPUServerAdapter`.
 

@@ -6,7 +6,8 @@ __all__ = ["platform"]
 
 vllm_metadata.install()
 patches.local_store()
-patches.process_group_backend()  # before anything imports verl.workers, which copies the function by name
+patches.process_group_backend()  # these two before anything imports verl.workers, which copies them by name
+patches.unpinned_offload()
 
 
 def _load_replica():

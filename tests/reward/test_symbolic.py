@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -67,6 +68,15 @@ def test_a_dead_worker_is_replaced(pool):
     assert wait_gone(pid, 5)
     assert pool.compare("equal", "x", "y", 5.0)[2] == "died"
     assert pool.compare("equal", "x+x", "2x", 60.0)[0] is True
+
+
+def test_the_first_start_of_a_worker_is_charged_to_nobody(pool):
+    begin = time.monotonic()
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(pool.compare, "equal", f"x+{number}", f"{number}+x", 60.0) for number in (1, 2)]
+        answers = [one.result() for one in asked]
+    assert [(equal, note) for equal, _, note in answers] == [(True, "")] * 2
+    assert sum(used for _, used, _ in answers) < (time.monotonic() - begin) / 2  # the rest is one start
 
 
 def test_the_limit_is_for_the_whole_call():
