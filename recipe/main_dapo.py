@@ -74,6 +74,13 @@ def _absolute(path: str) -> str:
     return path if "://" in path else str(Path(path).expanduser().resolve())
 
 
+def start(config: DictConfig, plan: list[str]) -> None:
+    """Stamp the run's folder and train, without a check of the recipe; its paths are settled."""
+    attempt = stamp(config, Path(config.run_dir), plan)
+    with scratch_folder(attempt.folder / "ray_logs") if has_own_cluster(config) else nullcontext() as folder:
+        run(config, attempt, folder)
+
+
 def run(config: DictConfig, attempt: Attempt, scratch: Path | None) -> None:
     """Start verl with our task runner. Imports verl, which takes seconds: everything cheap comes before."""
     (Path(config.run_dir) / "metrics").mkdir(parents=True, exist_ok=True)
@@ -138,9 +145,7 @@ def train(config: DictConfig) -> None:
         print(f"{done} holds all {config.trainer.total_training_steps} steps: nothing left to train", flush=True)
         return
     with explained_ending(config):
-        attempt = stamp(config, Path(config.run_dir), result.plan)
-        with scratch_folder(attempt.folder / "ray_logs") if has_own_cluster(config) else nullcontext() as folder:
-            run(config, attempt, folder)
+        start(config, result.plan)
 
 
 @hydra.main(config_path=str(CONFIG_DIR), config_name=CONFIG_NAME, version_base="1.3")

@@ -74,7 +74,7 @@ def local_store() -> None:
 def unpinned_offload() -> None:
     """Let FSDP2 keep a reference policy without pinned memory, which torch has only beside an accelerator.
 
-    Upstream: `verl.workers.engine.fsdp.transformer_impl` would have to pin only where there is something to copy to. Must
+    Upstream: `verl.workers.engine.fsdp.transformer_impl` would have to pin only beside something to copy to. Must
     run before `verl.utils.fsdp_utils` is imported, which copies the class by name.
     """
 

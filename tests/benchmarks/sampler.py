@@ -65,14 +65,13 @@ def words(base: Path, run_dir: Path, steps: int, seed: int) -> list[str]:
 def run_training(overrides: list[str]) -> None:
     """Train in this process. Not through the entry point: its checks refuse a run without our trainer."""
     from recipe.compose import compose
-    from recipe.main_dapo import run, settle_paths
-    from recipe.stamps import stamp
+    from recipe.main_dapo import settle_paths, start
     from recipe.tracking import always_to_file
 
     config = compose(overrides)
     settle_paths(config)
     always_to_file(config)
-    run(config, stamp(config, Path(config.run_dir), []))
+    start(config, [])
 
 
 def figures(run_dir: Path) -> dict[str, Any]:
