@@ -67,6 +67,8 @@ def tracking_environment(config: DictConfig, environ: Mapping[str, str] | None =
     run_dir, names, wanted = Path(config.run_dir), backends(config), {}
     if "tensorboard" in names:
         wanted["TENSORBOARD_DIR"] = str(run_dir / "tensorboard")
+    if "trackio" in names:
+        wanted["TRACKIO_DIR"] = str(run_dir / "trackio")
     if "wandb" in names:
         wanted["WANDB_DIR"] = str(run_dir)  # wandb makes a folder `wandb` in it
         if "WANDB_MODE" not in environ and not has_wandb_key(environ):

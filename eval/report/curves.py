@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from recipe.metrics_log import Steps
 
-HELD_OUT = re.compile(r"val-core/(?P<source>.+)/acc/(?P<statistic>mean|maj)@\d+(/mean)?$")
-_STATISTICS = {"mean": "mean", "maj": "majority"}
+HELD_OUT = re.compile(r"val-core/(?P<source>.+)/acc/(?P<statistic>mean|best|maj)@\d+(/mean)?$")
+_STATISTICS = {"mean": "mean", "best": "best of k", "maj": "majority"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ PAPER = (
     _one("entropy", "Entropy", "nats a token", "actor/entropy",
          note="Near 0 the model no longer explores; rising without end it drifts into noise."),
     _one("generation_probability", "Mean generation probability", "probability", "actor/mean_generation_prob",
-         note="Mean probability of the sampled tokens under the policy that sampled them."),
+         note="Mean probability of the sampled tokens under the policy that sampled them; trained groups only."),
 )  # fmt: skip
 """The curves that the DAPO paper judges a run by; held-out accuracy (there: AIME) is added by `held_out`."""
 
@@ -124,7 +124,8 @@ def held_out(runs: Sequence[Steps]) -> list[Curve]:
             f"Held-out accuracy, {source}",
             "share right",
             tuple(Line(label, tuple(keys[name])) for name, label in _STATISTICS.items() if name in keys),
-            "Mean over samples and majority vote (the paper's avg@k and cons@k), in training's own validation.",
+            "Mean over samples, best of k and majority vote (the paper's avg@k, pass@k and cons@k) in training's own "
+            "validation. verl draws the k with replacement, so its best is a little below pass@k.",
         )
         for source, keys in found.items()
     ]

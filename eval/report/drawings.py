@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from eval.report import curves
 from eval.report.figures import Drawing, Plotted, intervals, lines, stacked
@@ -63,7 +64,11 @@ def accuracy(runs: Sequence[Run]) -> list[Drawing]:
 def _each(draw: Callable[[Run, int, int], Drawing | None], runs: Sequence[Run]) -> list[Drawing]:
     """A figure of its own for each of the first runs."""
     found = [draw(run, index, len(runs)) for index, run in enumerate(runs[:_MOST_STACKED])]
-    return [drawing for drawing in found if drawing is not None]
+    drawn = [drawing for drawing in found if drawing is not None]
+    if drawn and len(runs) > _MOST_STACKED:
+        left = len(runs) - _MOST_STACKED
+        drawn[-1] = replace(drawn[-1], note=f"{drawn[-1].note} The other {left} runs have no such figure here.".strip())
+    return drawn
 
 
 def _drawn(chosen: Sequence[curves.Curve], runs: Sequence[Run]) -> list[Drawing]:

@@ -38,6 +38,7 @@ _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)))
 _THEME = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
 _THEME |= {color: f"var(--series-{i})" for i, color in enumerate(SERIES)}
 _SIZE = (5.2, 3.3)  # inches of 72 px: about the width of a phone, so that text keeps its size there
+_LEGEND_ROW, _LEGEND_ROWS = 0.21, 3  # inches that a row takes, and how many fit without the figure growing
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
@@ -169,6 +170,8 @@ def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = zip(*entries, strict=True)
     longest = max(map(len, labels))
     columns = 1 if longest > 24 else 2 if longest > 14 else 3
+    rows = -(-len(labels) // columns)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * max(0, rows - _LEGEND_ROWS))
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=10, handlelength=3)
 
 

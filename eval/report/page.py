@@ -126,7 +126,8 @@ def render(runs: Sequence[Run], sections: Sequence[Section], accuracy_figures: S
 def _views(runs: Sequence[Run]) -> list[RunView]:
     each = max(4, math.ceil(RESPONSES / len(runs)))
     return [
-        RunView(run.name, run.state, run.gaps, run.commit, look % len(SERIES), firings(run), len(run.steps), run.plan,
+        RunView(run.name, run.state, run.gaps, run.commit, look % len(SERIES), firings(run),
+                sum(step > 0 for step in run.steps), run.plan,
                 [_shown(response) for response in choose(run.responses, each)])
         for run, look in zip(runs, drawings.styles(runs), strict=True)
     ]  # fmt: skip

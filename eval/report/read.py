@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,6 +17,7 @@ from eval.metrics import bootstrap_interval
 from eval.report.config import without_secrets
 from eval.report.jsonl import read_jsonl
 from eval.report.responses import Response, read_responses
+from eval.settings import COMPARABLE, differences
 from recipe.metrics_log import Steps, read_steps
 from recipe.resolved import flatten
 from recipe.stamps import ATTEMPTS, RESOLVED_CONFIG
@@ -85,6 +87,7 @@ def read_run(folder: Path) -> Run:
     ]
     evaluations = read_evaluations(folder / "eval")
     responses = read_responses(folder)
+    unlike = _asked_otherwise(evaluations)
     run = Run(
         name=str(config.get("trainer.experiment_name") or folder.resolve().name),
         folder=folder,
@@ -92,7 +95,7 @@ def read_run(folder: Path) -> Run:
         config=config,
         commit=commit,
         evaluations=evaluations,
-        gain=_gain(folder / "eval"),
+        gain=None if unlike else _gain(folder / "eval"),
         phases=phases,
         peak_bytes=int(loop.get("peak_bytes", 0)),
         responses=responses,
@@ -100,7 +103,7 @@ def read_run(folder: Path) -> Run:
         state=_state(folder, steps, config, phases),
         gaps=[],
     )
-    run.gaps.extend(_gaps(run))
+    run.gaps.extend([*_gaps(run), *unlike])
     return run
 
 
@@ -119,6 +122,13 @@ def read_evaluations(folder: Path) -> list[Evaluation]:
 
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".summary.json")
+
+
+def _asked_otherwise(evaluations: Sequence[Evaluation]) -> list[str]:
+    """Why the gain from `before` to `after` would mean nothing: they were sampled or graded in different ways."""
+    settings = {e.name: e.others.get("settings", {}) for e in evaluations}
+    found = differences(settings.get(_FIRST, {}), settings[_LAST], COMPARABLE) if _LAST in settings else []
+    return [f"{_FIRST} and {_LAST} cannot be compared: {'; '.join(found)}"] if found and _FIRST in settings else []
 
 
 def _gain(folder: Path) -> tuple[float, float, float] | None:

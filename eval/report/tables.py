@@ -24,15 +24,18 @@ def accuracy(runs: Sequence[Run]) -> Table:
     rows: list[list[str]] = []
     for run in runs:
         for e in run.evaluations:
-            cut = e.others.get("truncated_share")
+            best, voted = (e.others.get(f"{name}@{e.samples}") for name in ("pass", "maj"))
+            cut, unread = (e.others.get(f"{name}_share") for name in ("truncated", "unparsed"))
             rows.append(
                 [run.name, e.name, f"{e.mean:.3f}", f"{e.low:.3f} to {e.high:.3f}", f"{e.problems} x {e.samples}",
-                 "" if cut is None else f"{cut:.1%}"]
+                 *("" if x is None else f"{x:.3f}" for x in (best, voted)),
+                 *("" if x is None else f"{x:.1%}" for x in (cut, unread))]
             )  # fmt: skip
         if run.gain is not None:
             mean, low, high = run.gain
-            rows.append([run.name, "gain", f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}", "same problems", ""])
-    head = ["run", "evaluation", "mean", "95 % interval", "problems x samples", "truncated"]
+            rows.append([run.name, "gain", f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}", "same problems", *[""] * 4])
+    head = ["run", "evaluation", "mean", "95 % interval", "problems x samples"]
+    head += ["pass@k", "maj@k", "truncated", "without an answer"]
     if len(runs) == 1:
         head, rows = head[1:], [row[1:] for row in rows]
     return Table("Mean accuracy of a sample", head, rows)

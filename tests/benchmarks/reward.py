@@ -128,8 +128,8 @@ def main() -> None:
         print(f"{name:26}" + "".join(f"{value:14.1f}" for value in row.values()))
     table = growth()
     print(f"\n{'milliseconds at':26}" + "".join(f"{size:>14}" for size in ("62,500", "250,000", "1,000,000 chars")))
-    for name, row in table.items():
-        print(f"{name:26}" + "".join(f"{value:14.2f}" for value in row))
+    for name, values in table.items():
+        print(f"{name:26}" + "".join(f"{value:14.2f}" for value in values))
     long = times["20k_tokens_integer"]
     print(
         json.dumps(

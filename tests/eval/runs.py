@@ -66,7 +66,7 @@ def examples(step):
     ]
 
 
-def evaluation(folder, name, share, problems=40, samples=4):
+def evaluation(folder, name, share, problems=40, samples=4, temperature=1.0):
     """Samples and summary of an evaluation in which `share` of the samples are right."""
     folder.mkdir(parents=True, exist_ok=True)
     right = round(share * samples)
@@ -77,7 +77,8 @@ def evaluation(folder, name, share, problems=40, samples=4):
     ]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     summary = {"mean": right / samples, "low": right / samples - 0.05, "high": right / samples + 0.05}
-    summary |= {"problems": problems, "samples": samples, "truncated_share": 0.02}
+    summary |= {"problems": problems, "samples": samples, "truncated_share": 0.02, "unparsed_share": 0.01}
+    summary |= {f"pass@{samples}": 0.875, f"maj@{samples}": 0.625, "settings": {"temperature": temperature}}
     (folder / f"{name}.summary.json").write_text(json.dumps(summary))
 
 

@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from eval.report import curves, tables
 from eval.report.__main__ import main
 from eval.report.config import differences, without_secrets
 from eval.report.drawings import paper_curves, step_parts, styles
+from eval.report.figures import Plotted, lines
 from eval.report.health import firings, spans
 from eval.report.page import render, told_apart, write_report
 from eval.report.read import read_evaluations, read_run
@@ -104,7 +106,11 @@ def test_figures_take_their_colours_from_the_page(single):
 
 def test_numbers_of_the_run_are_on_the_page(single):
     _, page = single
-    for text in ("before 0.250 0.200 to 0.300 40 x 4 2.0%", "gain +0.500 +0.500 to +0.500", "No rule fires over 20"):
+    for text in (
+        "before 0.250 0.200 to 0.300 40 x 4 0.875 0.625 2.0% 1.0%",
+        "gain +0.500 +0.500 to +0.500",
+        "No rule fires over 20",
+    ):
         assert text in page.text
     assert "train 60 s, 3.0 GB" in page.text
     assert "all 120 s, 8.1 GB" in page.text
@@ -320,3 +326,28 @@ def test_throughput_leaves_the_first_step_out(tmp_path):
     )
     assert tables.throughput([run]).rows[0] == ["seconds a step", "10.0"]
     assert tables.throughput([run]).rows[2][1] == "500"
+
+
+def test_evaluations_that_were_sampled_otherwise_have_no_gain(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3)
+    assert read_run(folder).gain is not None
+    evaluation(folder / "eval", "after", 0.75, temperature=0.6)
+    run = read_run(folder)
+    assert run.gain is None
+    assert "before and after cannot be compared: temperature: 1.0 and 0.6" in run.gaps
+
+
+def test_the_validation_before_the_first_step_is_no_step(tmp_path):
+    folder = make_run(tmp_path / "run", steps=3)
+    first = {"step": 0, "data": {"val-core/aime/acc/mean@4": 0.1}}
+    metrics = folder / "metrics" / "000.jsonl"
+    metrics.write_text(json.dumps(first) + "\n" + metrics.read_text())
+    assert "No rule fires over 3 steps" in write_report([read_run(folder)], tmp_path / "out").read_text()
+
+
+def test_a_legend_of_many_runs_leaves_the_curves_their_room():
+    names = [f"ablation_cpu-overlong_filtering-{i}, after the filter" for i in range(18)]
+    plotted = [Plotted(name, name, [1, 2], [0.1, 0.2], i) for i, name in enumerate(names)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib's, when axes have collapsed
+        lines("accuracy", "Accuracy", "share", plotted)

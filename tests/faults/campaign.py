@@ -216,7 +216,8 @@ class Campaign:
 
     def _damage(self, fault: Fault) -> dict[str, Any]:
         rng = random.Random(f"{fault.number} {fault}")
-        record = {"number": fault.number, "kind": fault.kind, "fault": str(fault), "problems": [], "last_line": ""}
+        record: dict[str, Any] = {"number": fault.number, "kind": fault.kind, "fault": str(fault)}
+        record |= {"problems": [], "last_line": ""}
         if fault.kind == "truncated_checkpoint":
             record |= self._truncated(rng)
         elif fault.kind == "corrupted_data":

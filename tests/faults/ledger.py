@@ -102,6 +102,6 @@ class Ledger:
         return len(recent) == losses and all(record["problems"] for record in recent)
 
     def _save(self) -> None:
-        content = {"plan": self._plan, "records": self.records, "pending": self.pending}
+        content: dict[str, Any] = {"plan": self._plan, "records": self.records, "pending": self.pending}
         content |= {"lost_before": self.lost_before, "segments": self.segments}
         write_text_atomic(self._path, json.dumps(content, indent=1) + "\n")

@@ -33,7 +33,7 @@ def words(scratch: Scratch, steps: int) -> list[str]:
 
 def run(folder: Path, steps: int) -> dict[str, Any]:
     """Train `steps` steps in `folder`; return problems, what every process took, and what was left."""
-    found = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Scratch(folder, "long") as scratch:
         shm = set(_SHM.iterdir())
         start = Start(TRAIN, words(scratch, steps), scratch.log, scratch.environment)

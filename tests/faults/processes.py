@@ -120,7 +120,7 @@ def kill_all(alive: Callable[[], list[psutil.Process]]) -> None:
 
 def marked(mark: str) -> list[psutil.Process]:
     """Living processes of any start with this mark, and what they have started."""
-    found = {}
+    found: dict[int, psutil.Process] = {}
     for root in mine(mark):
         with contextlib.suppress(psutil.NoSuchProcess):
             found |= {p.pid: p for p in [root, *root.children(recursive=True)] if runs(p) and p.pid != os.getpid()}

@@ -79,4 +79,5 @@ def test_the_time_of_the_first_step_is_that_of_the_log(tmp_path):
     (tmp_path / "metrics").mkdir()
     (tmp_path / "metrics" / "000.jsonl").write_text(json.dumps({"step": 1, "data": {}}) + "\n")
     assert progress.steps() == 1
+    assert progress.first_step_s is not None
     assert progress.first_step_s > 0

@@ -96,6 +96,7 @@ def test_python_reads_the_clock_that_was_set(tmp_path):
     code = "import time; print(time.time()); input(); time.sleep(0.3); print(time.time())"
     environment = {**os.environ, **damage.clock_environment(tmp_path)}
     child = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True, env=environment)
+    assert child.stdout is not None
     before = float(child.stdout.readline())
     damage.set_clock(tmp_path, -86400)
     after, _ = child.communicate("\n", timeout=30)

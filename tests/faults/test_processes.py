@@ -31,7 +31,7 @@ def start(tmp_path):
         begun.append(started)
         return started
 
-    begun = []
+    begun: list[Start] = []
     yield begin
     for started in begun:
         started.kill()

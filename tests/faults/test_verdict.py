@@ -1,3 +1,5 @@
+from typing import Any
+
 from tests.faults.verdict import clear, refuses, summary, table
 
 
@@ -14,7 +16,7 @@ def test_a_refusal_names_the_file():
 
 
 def test_losses_are_counted_by_kind():
-    records = [
+    records: list[dict[str, Any]] = [
         {"kind": "sigterm", "problems": [], "seconds_to_recover": 60.0},
         {"kind": "sigterm", "problems": ["left running"], "seconds_to_recover": 70.0},
         {"kind": "corrupted_data", "problems": [], "seconds_to_recover": None},

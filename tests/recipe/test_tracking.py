@@ -76,5 +76,6 @@ def test_what_the_user_set_stays(tmp_path):
     assert tracking_environment(config("wandb", "tensorboard"), environ) == {}
 
 
-def test_tensorboard_writes_into_the_run():
-    assert tracking_environment(config("tensorboard"), {}) == {"TENSORBOARD_DIR": "/runs/r/tensorboard"}
+@pytest.mark.parametrize(("backend", "variable"), [("tensorboard", "TENSORBOARD_DIR"), ("trackio", "TRACKIO_DIR")])
+def test_local_backends_write_into_the_run(backend, variable):
+    assert tracking_environment(config(backend), {}) == {variable: f"/runs/r/{backend}"}
