@@ -10,7 +10,7 @@ same kind of requests:
                 with a seed of its own and log probabilities in the same form as in ours
 
 The learning rate is 1e-9 in both trainings, so that every step of every arm has the answers of the base model. Our
-engine leaves a core to the rest of the loop; bare vLLM has them all (`engine_threads`).
+engine leaves a core to the rest of the loop; bare vLLM has them all, and then as many as ours (`engine_threads`).
 
 The last line is one JSON object. `step_speedup_vs_stock` and `gen_speedup_vs_stock` compare medians without the first
 step; `rollout_over_bare_vllm` compares tokens a second of our rollout phase, all groups counted, with bare vLLM.
@@ -121,18 +121,21 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
             train([*changed, STILL], folder / "base", folder / name, steps, seed)
             arms[name] = arm(folder / name, began)
         rate, groups = rollout_rate(folder / "ours")
-        bare = bare_vllm(folder / "base", groups, seed, cores)
+        threads = {"ours": max(1, cores - 1), "bare_vllm": cores}
+        bare, as_many = (bare_vllm(folder / "base", groups, seed, threads[name]) for name in ("bare_vllm", "ours"))
     ours, stock = arms["ours"], arms["verl"]
     return {
         "step_speedup_vs_stock": round(stock["step_s"] / ours["step_s"], 2),
         "gen_speedup_vs_stock": round(stock["gen_s"] / ours["gen_s"], 2),
         "rollout_over_bare_vllm": round(rate / bare, 2),
+        "rollout_over_bare_vllm_with_as_many_threads": round(rate / as_many, 2),
         "seconds_to_first_step": ours["seconds_to_first_step"],
         "seconds_to_first_step_stock": stock["seconds_to_first_step"],
         "rollout_tokens_per_s": round(rate),
         "bare_vllm_tokens_per_s": round(bare),
+        "bare_vllm_tokens_per_s_with_as_many_threads": round(as_many),
         "same_groups_a_step": ours["groups_a_step"] == stock["groups_a_step"],
-        "engine_threads": {"ours": max(1, cores - 1), "bare_vllm": cores},
+        "engine_threads": threads,
         "steps": steps,
         "seed": seed,
         "cores": cores,
