@@ -14,11 +14,12 @@ from typing import Any
 
 from recipe.loop.processes import remove_segments, segments
 from tests.e2e.conftest import prompts_in_order, run_module
-from tests.faults import damage, recovery, verdict
+from tests.faults import damage, recovery, updates, verdict
 from tests.faults.ledger import Ledger
 from tests.faults.plan import LOOP, TRAIN, Fault
 from tests.faults.processes import Start, kill_all, marked
 from tests.faults.recipe import PASSES, SEED, words
+from tests.faults.updates import Saved
 
 _FIRST_S, _START_S, _STEP_S, _END_S, _REPORT_S = 900, 420, 120, 150, 300
 """Longest waits in seconds: from the first command to a step (it prepares and evaluates before), from another, for a
@@ -26,6 +27,7 @@ step, for an end, for a report."""
 _GRACE_S = {LOOP: 2.0, TRAIN: 20.0}
 """Seconds that what is left of a start may take to end: the loop promises that nothing is left."""
 _FOREVER = 1_000_000
+_RESPONSE = '<details class="response'
 
 
 class NotDone(RuntimeError):
@@ -70,11 +72,8 @@ class Campaign:
             self._reach_the_end()
         if not left and len(self.ledger.records) != len(self.faults):
             raise Stopped(f"{len(self.ledger.records)} records of {len(self.faults)} faults in {self.folder}")
-        return verdict.summary(self.ledger.records) | {
-            "left": len(left),
-            "not_judged": len(self.ledger.pending),
-            "lost_before": len(self.ledger.lost_before),
-        }
+        result = verdict.summary(self.ledger.records, self.ledger.lost_before)
+        return result | {"left": len(left), "not_judged": len(self.ledger.pending)}
 
     def _tidy_up(self) -> None:
         """Put away what a campaign that was killed has left: processes, segments, a small disk, corrupted data."""
@@ -109,25 +108,33 @@ class Campaign:
     def _started(self, module: str, **how) -> Iterator[tuple[Start, "Progress"]]:
         """A start that is judged once it has ended: whatever was pending before it must be overcome by it."""
         before = recovery.last_complete(self.run_dir)
+        saved = Saved.read(self._checkpoint(before)) if before else None
         known = recovery.attempts(self.run_dir)
         with self._start(module, **how) as start:
             progress = Progress(self.run_dir, known, start)
             yield start, progress
-        self._judge(before, progress)
+        self._judge(before, saved, progress)
 
-    def _judge(self, before: int, progress: "Progress") -> None:
+    def _checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"global_step_{step}"
+
+    def _judge(self, before: int, saved: Saved | None, progress: "Progress") -> None:
         """Settle the faults before this start, if it has trained."""
         path = progress.path()
         if path is None or not recovery.logged(path):
             return
         try:
             found = recovery.problems(self.run_dir, path, before, self._verls_order())
+            first = next((step for step in recovery.complete(self.run_dir) if step > before), None)
+            if saved is not None and first is not None:
+                found += updates.problems(saved, Saved.read(self._checkpoint(first)))
+            carried = recovery.carried(self.run_dir, before)
         except (OSError, ValueError, KeyError) as error:  # a file that a run should have written, and has not
-            found = [f"what the run wrote cannot be judged: {error!r}"]
-        self._settle(found, before, progress.first_step_s)
+            found, carried = [f"what the run wrote cannot be judged: {error!r}"], 0
+        self._settle(found, before, progress.first_step_s, carried)
 
-    def _settle(self, problems: list[str], before: int, seconds: float | None) -> None:
-        for record in self.ledger.settle(problems, before, seconds):
+    def _settle(self, problems: list[str], before: int, seconds: float | None, carried: int = 0) -> None:
+        for record in self.ledger.settle(problems, before, seconds, carried):
             state = "LOST: " + "; ".join(record["problems"]) if record["problems"] else "overcome"
             print(f"    {record['fault']}: {state}, from step {before}, {seconds} s", flush=True)
 
@@ -150,6 +157,8 @@ class Campaign:
             start.wait(fault.delay_s)
             if progress.steps() < fault.steps:
                 problems.append(f"only {progress.steps()} steps before the fault")
+            if start.child.poll() is not None:
+                problems.append("ended before the fault")
             try:
                 with self._fault(fault, start, progress) as how:
                     record["how"] = how
@@ -186,12 +195,15 @@ class Campaign:
     def _jump(self, rng: random.Random, start: Start, progress: "Progress") -> str:
         """Let the clock jump, see the run train on, then end it as a person would."""
         seconds = rng.choice((-1, 1)) * rng.choice((90, 3600, 86400))
+        told = {kind: self._victim(start, kind).pid for kind in ("kill_driver", "kill_trainer")}
         damage.set_clock(self.folder, seconds)
         reached = progress.steps()
         trained_on = start.wait(2 * _STEP_S, lambda: progress.steps() >= reached + 2)
         start.child.send_signal(signal.SIGTERM)
         if not trained_on:
             raise NotDone(f"no further step after the clock jumped by {seconds:+d} s")
+        if unaware := [name for name, pid in told.items() if pid not in damage.saw_clock(self.folder)]:
+            raise NotDone(f"the clock did not jump for {', '.join(unaware)}")
         return f"clock {seconds:+d} s, then SIGTERM"
 
     def _ending(self, fault: Fault, start: Start, problems: list[str]) -> dict[str, Any]:
@@ -234,7 +246,9 @@ class Campaign:
         complete = recovery.complete(self.run_dir)
         if len(complete) < 2:
             return {"problems": [f"not done: the complete checkpoints are {complete}"], "how": "not done"}
-        return {"how": damage.truncate_checkpoint(self.checkpoints / f"global_step_{complete[-1]}", rng)}
+        how = damage.truncate_checkpoint(self._checkpoint(complete[-1]), rng)
+        whole = [f"still complete: {how}"] if recovery.last_complete(self.run_dir) == complete[-1] else []
+        return {"how": how, "problems": whole}
 
     def _report(self) -> list[str]:
         """The report is drawn from what is there."""
@@ -243,16 +257,21 @@ class Campaign:
             done = run_module("eval.report", self.run_dir, "--out", out, check=False, timeout=_REPORT_S)
         except subprocess.TimeoutExpired:
             return [f"the report did not end within {_REPORT_S} s"]
-        return [f"the report ended with {done.returncode}: {done.stderr[-300:]}"] if done.returncode else []
+        if done.returncode:
+            return [f"the report ended with {done.returncode}: {done.stderr[-300:]}"]
+        return [] if _RESPONSE in (out / "index.html").read_text() else ["the report shows no response"]
 
     def _refused(self, module: str) -> list[str]:
         """A start on data that are not this run's trains nothing and says why."""
+        before = recovery.attempts(self.run_dir), recovery.complete(self.run_dir)
         with self._start(module) as start:
             start.wait(_STEP_S)
             hung, orphans = start.child.poll() is None, start.orphans(_GRACE_S[module])
         output = start.log.read_text(errors="replace")
         found = [f"{module} did not end"] if hung else []
         found += [f"left running: {orphans}"] if orphans and not hung else []
+        if before != (recovery.attempts(self.run_dir), recovery.complete(self.run_dir)):
+            found.append(f"{module} trained on corrupted data")
         found += [] if start.child.returncode else [f"{module} ended with status 0 on corrupted data"]
         found += [] if verdict.refuses(output, "train.parquet") else [f"unclear: {verdict.last_line(output)[:200]}"]
         return found

@@ -33,6 +33,8 @@ def _error():
         try:
             with open(_path) as f:
                 _last[:] = now, float(f.read() or 0)
+            if _last[1]:
+                open(f"{{_path}}.{{os.getpid()}}", "w").close()
         except (OSError, ValueError):
             _last[0] = now
     return _last[1]
@@ -50,7 +52,8 @@ def clock_environment(folder: Path) -> dict[str, str]:
     Kernel time stamps, C++ (Ray's daemons) and `datetime.now` keep the true time: a clock that really jumps needs the
     machine's own to be set.
     """
-    (folder / "clock").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "clock", ignore_errors=True)
+    (folder / "clock").mkdir(parents=True)
     (folder / "clock" / "sitecustomize.py").write_text(_SHIFTED_CLOCK)
     set_clock(folder, 0)
     path = os.pathsep.join(filter(None, [str(folder / "clock"), os.environ.get("PYTHONPATH")]))
@@ -62,6 +65,11 @@ def set_clock(folder: Path, seconds: float) -> None:
     partial = folder / "clock" / "error.partial"
     partial.write_text(str(seconds))
     partial.replace(folder / "clock" / "error")
+
+
+def saw_clock(folder: Path) -> set[int]:
+    """Process ids of those that have read a wrong clock since `clock_environment`."""
+    return {int(path.suffix[1:]) for path in (folder / "clock").glob("error.*") if path.suffix[1:].isdigit()}
 
 
 @contextlib.contextmanager
@@ -151,7 +159,7 @@ def truncate_checkpoint(folder: Path, rng: random.Random) -> str:
     """Cut one file of a checkpoint short; say which."""
     path = rng.choice(sorted([*folder.rglob("*.pt"), *folder.glob("*.json")]))
     size = path.stat().st_size
-    os.truncate(path, rng.randrange(1, size))
+    os.truncate(path, rng.randrange(1, size - 1))  # the last byte of a JSON file is a newline
     return f"{path.relative_to(folder.parent)} cut from {size} to {path.stat().st_size} bytes"
 
 
@@ -177,7 +185,8 @@ def put_right(path: Path) -> None:
 
 
 def remove_rollout(run_dir: Path, rng: random.Random) -> str:
-    """Delete the dump of one step's rollouts; say which."""
+    """Delete verl's dump of one step's rollouts and the examples of all steps, which a report would rather read."""
     path = rng.choice(sorted((run_dir / "rollouts").glob("*.jsonl")))
     path.unlink()
-    return str(path.relative_to(run_dir))
+    shutil.rmtree(run_dir / "examples", ignore_errors=True)
+    return f"{path.relative_to(run_dir)} and examples/"

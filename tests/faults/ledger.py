@@ -79,12 +79,14 @@ class Ledger:
         self.pending.append(record)
         self._save()
 
-    def settle(self, problems: list[str], resumed_from: int, seconds: float | None) -> list[dict[str, Any]]:
+    def settle(
+        self, problems: list[str], resumed_from: int, seconds: float | None, carried: int = 0
+    ) -> list[dict[str, Any]]:
         """A start has shown what became of the pending faults, or never will; return their records."""
         settled, self.pending = self.pending, []
         for record in settled:
             record["problems"] += problems
-            record |= {"resumed_from": resumed_from, "seconds_to_recover": seconds}
+            record |= {"resumed_from": resumed_from, "seconds_to_recover": seconds, "carried": carried}
         self.records += settled
         self._save()
         return settled

@@ -93,9 +93,21 @@ def carried_problems(run_dir: Path, resumed_from: int) -> list[str]:
     carried = [(g["uid"], g["prompt"], g["acc"]) for g in resumed if g["carried"]]
     if carried != left:
         return [f"step {resumed_from} left {len(left)} groups over, the next carries {len(carried)}, not all the same"]
+    answers = {g["uid"]: _answers(g) for g in trace(run_dir, resumed_from)}
+    if other := [g["uid"] for g in resumed if g["carried"] and _answers(g) != answers[g["uid"]]]:
+        return [f"carried groups {other} have other answers than before"]
     trained = {g["uid"] for g in resumed if g["trained"]}
     lost = {uid for uid, _, _ in left[:GROUPS]} - trained
     return [f"carried groups {sorted(lost)} were not trained"] if lost else []
+
+
+def _answers(group: dict) -> tuple:
+    return group["lengths"], group["truncated"]
+
+
+def carried(run_dir: Path, resumed_from: int) -> int:
+    """How many groups the step before a start had left over for it."""
+    return len(left_over(trace(run_dir, resumed_from))) if resumed_from else 0
 
 
 def checkpoint_problems(run_dir: Path, last: int, order: list[str]) -> list[str]:

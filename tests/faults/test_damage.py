@@ -100,6 +100,7 @@ def test_python_reads_the_clock_that_was_set(tmp_path):
     before = float(child.stdout.readline())
     damage.set_clock(tmp_path, -86400)
     after, _ = child.communicate("\n", timeout=30)
+    assert damage.saw_clock(tmp_path) == {child.pid}
     assert abs(before - time.time()) < 30
     assert abs(float(after) + 86400 - time.time()) < 30
 
@@ -108,6 +109,8 @@ def test_a_missing_rollout_is_one_of_the_dumps(tmp_path):
     (tmp_path / "rollouts").mkdir()
     for step in (1, 2):
         (tmp_path / "rollouts" / f"{step}.jsonl").touch()
+    (tmp_path / "examples").mkdir()
     gone = damage.remove_rollout(tmp_path, random.Random(0))
-    assert not (tmp_path / gone).exists()
-    assert len(list((tmp_path / "rollouts").iterdir())) == 1
+    assert not (tmp_path / gone.split()[0]).exists()
+    assert [path.parent.name for path in tmp_path.rglob("*.jsonl")] == ["rollouts"]
+    assert not (tmp_path / "examples").exists()

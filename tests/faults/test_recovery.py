@@ -14,6 +14,7 @@ ORDER = [f"arithmetic/{i}" for i in range(100)]
 def group(step, number, reason="kept", trained=True, carried=False):
     acc = {"kept": [0.0, 1.0], "all_wrong": [0.0, 0.0]}[reason]
     row = {"uid": f"u{number}", "prompt": ORDER[number], "acc": acc, "reason": reason, "step": step}
+    row |= {"lengths": [number, 7], "truncated": [False, False]}
     return row | {"trained": trained, "carried": carried, "decided_at": float(number)}
 
 
@@ -88,6 +89,13 @@ def test_a_carried_group_that_is_gone(run):
     rows = [json.loads(line) for line in (run / "sampling" / "3.jsonl").open()]
     jsonl(run / "sampling" / "3.jsonl", rows[1:])
     assert "left 1 groups over, the next carries 0" in found(run)[0]
+
+
+def test_a_carried_group_with_other_answers(run):
+    rows = [json.loads(line) for line in (run / "sampling" / "3.jsonl").open()]
+    rows[0]["lengths"] = [1, 7]
+    jsonl(run / "sampling" / "3.jsonl", rows)
+    assert found(run) == [f"carried groups ['u{2 * GROUPS + 1}'] have other answers than before"]
 
 
 def test_a_history_that_began_anew(run):

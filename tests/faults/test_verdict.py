@@ -21,6 +21,7 @@ def test_losses_are_counted_by_kind():
         {"kind": "sigterm", "problems": ["left running"], "seconds_to_recover": 70.0},
         {"kind": "corrupted_data", "problems": [], "seconds_to_recover": None},
     ]
+    assert summary(records[:1], records[1:2])["losses"] == 1  # done again since, and lost all the same
     result = summary(records)
     assert (result["faults"], result["losses"]) == (3, 1)
     assert result["kinds"]["sigterm"] == {"count": 2, "losses": 1, "median_s_to_recover": 65.0}

@@ -24,14 +24,21 @@ def last_line(output: str) -> str:
     return next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
 
 
-def summary(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Faults, losses (records with problems) and median seconds to recover, by kind and over all."""
+def summary(judged: Sequence[dict[str, Any]], lost_before: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Faults, losses (records with problems) and median seconds to recover, by kind and over all.
+
+    Those of `lost_before` were lost and done again: they count as faults and as losses all the same.
+    `with_carried_groups` counts the faults at which groups were left over for the start after them: something to lose.
+    """
+    records = [*judged, *lost_before]
     by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         by_kind[record["kind"]].append(record)
     return {
         "faults": len(records),
         "losses": sum(bool(r["problems"]) for r in records),
+        "lost_before": len(lost_before),
+        "with_carried_groups": sum(bool(r.get("carried")) for r in records),
         "kinds": {
             kind: {
                 "count": len(found),
