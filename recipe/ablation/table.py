@@ -55,13 +55,17 @@ class Row:
         return "the other way" if self.step.high < 0 else "cannot be told"
 
 
+def t_point(count: int) -> float:
+    """The 97.5 % point of Student's t for `count` values, at least two."""
+    return _T[count - 2] if count - 2 < len(_T) else _T_MORE
+
+
 def estimate(values: Sequence[float]) -> Estimate:
     """Mean and 95 % t interval of independent values, at least one."""
     mean, count = statistics.fmean(values), len(values)
     if count == 1:
         return Estimate(mean, None, None, 1)
-    t = _T[count - 2] if count - 2 < len(_T) else _T_MORE
-    half = t * statistics.stdev(values) / math.sqrt(count)
+    half = t_point(count) * statistics.stdev(values) / math.sqrt(count)
     return Estimate(mean, mean - half, mean + half, count)
 
 
