@@ -5,7 +5,8 @@ import os
 import shutil
 from contextlib import ExitStack
 
-from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu
+from eval.vllm_build import built_for_cpu
+from recipe.cpu.environment import ENGINE
 from recipe.cpu.prefork import prefork
 from recipe.scratch import new_folder
 
@@ -29,7 +30,7 @@ def worker_executable(options: dict[str, str]) -> str | None:
     eager = {name.replace("_", "-"): value for name, value in options.items()}.get("enforce-eager", "true")
     if not built_for_cpu() or eager.lower() not in ("", "1", "true"):
         return None
-    os.environ.setdefault("TORCHDYNAMO_DISABLE", CPU_ENVIRONMENT["TORCHDYNAMO_DISABLE"])  # torch reads it when imported
+    os.environ.setdefault("TORCHDYNAMO_DISABLE", ENGINE["TORCHDYNAMO_DISABLE"])  # torch reads it when imported
     until_the_end = ExitStack()
     atexit.register(until_the_end.close)
     folder = new_folder()

@@ -15,7 +15,8 @@ if not __package__:  # run as a file: the repository's packages are above it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.templates import render
-from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu
+from eval.vllm_build import built_for_cpu
+from recipe.cpu.environment import ENGINE
 
 QUESTIONS = (
     ("Find the number of positive divisors of $2024^2$ that are multiples of $2024$.", "16"),
@@ -31,7 +32,7 @@ def load_engine(model: str, seed: int, tensor_parallel_size: int) -> Any:
     """vLLM's `LLM` on GPUs, or on CPU cores where this vLLM was built for them."""
     on_cpu: dict[str, Any] = {}
     if built_for_cpu():
-        for key, value in CPU_ENVIRONMENT.items():
+        for key, value in ENGINE.items():
             os.environ.setdefault(key, value)
         on_cpu = {"enforce_eager": True} | (
             {"distributed_executor_backend": "uni"} if tensor_parallel_size == 1 else {}

@@ -30,7 +30,8 @@ from ray.serve.context import _get_global_client
 from eval.forked import worker_executable
 from eval.loopback import LOOPBACK, STORE, bind_replica_to_loopback, start_ray_on_loopback
 from eval.server_options import ServerOptions, read_options, replicas_on
-from eval.vllm_build import CPU_ENVIRONMENT, built_for_cpu, vllm_version
+from eval.vllm_build import built_for_cpu, vllm_version
+from recipe.cpu.environment import ENGINE
 from recipe.cpu.prefork import suits
 from recipe.loopback import is_loopback
 
@@ -205,14 +206,14 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
     """Settle how the engine runs on CPU cores; return the environment it needs."""
     engine = settings.engine
     variables = {
-        "VLLM_CPU_KVCACHE_SPACE": CPU_ENVIRONMENT["VLLM_CPU_KVCACHE_SPACE"],
+        "VLLM_CPU_KVCACHE_SPACE": ENGINE["VLLM_CPU_KVCACHE_SPACE"],
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(os.cpu_count() or 1),  # Ray would set 1
         "GLOO_SOCKET_IFNAME": "lo",
     }
     if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1 and not engine.distributed_executor_backend:
         engine.distributed_executor_backend = "uni"  # no process for the worker beside the engine's
-        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = CPU_ENVIRONMENT["VLLM_ENABLE_V1_MULTIPROCESSING"]
+        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = ENGINE["VLLM_ENABLE_V1_MULTIPROCESSING"]
     if "enable-chunked-prefill" not in settings.given:
         engine.enable_chunked_prefill = False  # a CPU cannot rewind a seeded request's generator: a cut prompt kills it
         tokens, length = engine.max_num_batched_tokens, engine.max_model_len
@@ -224,7 +225,7 @@ def _run_on_cpu(settings: ServerOptions) -> dict[str, str]:
         engine.worker_cls = "eval.cpu_worker.LoopbackWorker"
     if "enforce-eager" not in settings.given:
         engine.enforce_eager = True  # compiling takes minutes
-        variables["TORCHDYNAMO_DISABLE"] = CPU_ENVIRONMENT["TORCHDYNAMO_DISABLE"]
+        variables["TORCHDYNAMO_DISABLE"] = ENGINE["TORCHDYNAMO_DISABLE"]
     return variables
 
 

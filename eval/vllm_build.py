@@ -1,12 +1,6 @@
-"""Which vLLM is installed, and the environment that its build for CPU cores wants. Imports no vLLM."""
+"""Which vLLM is installed. Imports no vLLM."""
 
 import importlib.metadata
-
-CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # without it vLLM gives the worker a process of its own
-    "TORCHDYNAMO_DISABLE": "1",  # with eager models only sampling helpers would compile: 23 s at every start
-}
 
 
 def vllm_version() -> str:

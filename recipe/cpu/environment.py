@@ -2,6 +2,13 @@
 
 import os
 
+ENGINE = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # lets one-rank engines keep their worker; else vLLM gives it a process
+    "TORCHDYNAMO_DISABLE": "1",  # with eager models only sampling helpers would compile: 23 s at every start
+}
+"""What vLLM's build for CPU cores wants, in training and evaluation alike."""
+
 
 def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
     """Return the variables for `devices` logical GPUs on this machine.
@@ -11,14 +18,11 @@ def cpu_environment(devices: int, own_cluster: bool) -> dict[str, str]:
     What the user has already set wins, save the variables that select the CPU platform.
     """
     threads = max(1, (os.cpu_count() or 1) // max(1, devices))
-    defaults = {
+    defaults = ENGINE | {
         "OMP_NUM_THREADS": str(threads),  # Ray would set 1 in every actor
         "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: a dozen processes share the cores
-        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # lets one-rank engines keep their worker (the engine has its process)
         "VLLM_LOGGING_LEVEL": "WARN",  # as verl sets it for its workers, which are forks here
-        "TORCHDYNAMO_DISABLE": "1",  # vLLM compiles a few sampling helpers at every start: 23 s for nothing to gain
     }
     if own_cluster:
         defaults["GLOO_SOCKET_IFNAME"] = "lo"
