@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlparse
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ PACKAGES = {
 
 def backends(config: DictConfig) -> list[str]:
     """The names in `trainer.logger`, which may be one name or a list."""
-    value = OmegaConf.to_container(config, resolve=True)["trainer"]["logger"]  # type: ignore[call-overload,index]
+    value = config.trainer.logger
     return [value] if isinstance(value, str) else list(value)
 
 
