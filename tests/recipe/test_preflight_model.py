@@ -169,8 +169,7 @@ def test_hub_model_with_code_of_its_own_needs_an_explicit_key(hub, tmp_path, key
     assert found("org/code", "actor_rollout_ref.model.trust_remote_code=true") == []
     (problem,) = found("org/none")
     assert f"actor_rollout_ref.model.{key}=org/none is no folder here, and on the Hub it is not there" in problem
-    (problem,) = found("org/no:name")
-    assert f"{key}=org/no:name is no folder here, nor a name of the Hub" in problem
+    assert f"{key}=org/no:name is no folder here, nor a name of the Hub" in found("org/no:name")[0]
     assert not (tmp_path / "cache").exists()
 
 
