@@ -158,7 +158,9 @@ def test_secrets_are_hidden(pair, tmp_path):
     assert run.config["secrets.max_tokens"] == 64
 
 
-@pytest.mark.parametrize("key", ["wandb.api_key", "HF_TOKEN", "a.hub_token", "x.password", "aws.secret_key", "b.token"])
+@pytest.mark.parametrize(
+    "key", ["wandb.api_key", "HF_TOKEN", "a.hub_token", "x.password", "aws.secret_key", "b.token", "api-keys"]
+)
 def test_keys_that_name_a_secret(key):
     assert without_secrets({key: "x"}) == {key: "(hidden)"}
 
