@@ -313,6 +313,7 @@ def test_separators_of_unicode_do_not_cut_a_line(tmp_path):
 def test_readable_keeps_line_ends_and_shows_control_characters():
     assert readable("a\nb\tc\x00\x1b") == "a\nb\tc\u2400\u241b"
     assert readable("\ud800") == "?"
+    assert readable("\x9b2J") == "\N{REPLACEMENT CHARACTER}2J"  # one byte of it clears a terminal
     assert "<script>" in readable(HOSTILE)
 
 
