@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
-    tokenizer = AutoTokenizer.from_pretrained(args.tokenizer) if args.tokenizer else build_tokenizer()
+    tokenizer = build_tokenizer()
+    if args.tokenizer:
+        tokenizer = AutoTokenizer.from_pretrained(args.tokenizer, trust_remote_code=False)
     model = AutoModelForCausalLM.from_config(narrow_config(args.architecture, args.positions, tokenizer))
     settings = WarmStart(
         seed=args.seed,

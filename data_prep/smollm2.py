@@ -41,8 +41,8 @@ def convert(source: Path, out: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    tokenizer = AutoTokenizer.from_pretrained(**where)
-    model = AutoModelForCausalLM.from_pretrained(**where)
+    tokenizer = AutoTokenizer.from_pretrained(**where, trust_remote_code=False)
+    model = AutoModelForCausalLM.from_pretrained(**where, trust_remote_code=False)
     tokenizer.eos_token, tokenizer.pad_token = EOS, PAD
     for config in (model.config, model.generation_config):
         config.eos_token_id = tokenizer.eos_token_id

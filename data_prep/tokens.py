@@ -33,7 +33,7 @@ class TokenCounter:
         from transformers import AutoTokenizer
 
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(path)
+            self._tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         except (OSError, ValueError) as error:
             raise DataError(f"tokenizer={path!r} cannot be loaded ({error!s:.200})") from error
         if not getattr(self._tokenizer, "chat_template", None):

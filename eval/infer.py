@@ -15,6 +15,7 @@ if not __package__:  # run as a file: the repository's packages are above it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.templates import render
+from eval.report.responses import visible
 from eval.vllm_build import built_for_cpu
 from recipe.cpu.environment import ENGINE
 
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     sampling = SamplingParams(temperature=options.temperature, top_p=options.top_p, max_tokens=options.max_tokens)
     chats = [[{"role": "user", "content": render(question, "answer")}] for question, _ in QUESTIONS]
     for (question, truth), result in zip(QUESTIONS, llm.chat(chats, sampling), strict=True):
-        print(f"Question: {question}\nTruth: {truth}\nOutput: {result.outputs[0].text}\n{'-' * 80}")
+        print(f"Question: {question}\nTruth: {truth}\nOutput: {visible(result.outputs[0].text)}\n{'-' * 80}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 The `key=value` words are options of the server (`eval/llm.py`), the flags after them those of `eval/eval_aime24.py`.
 The server gets a free port on loopback and writes to `--server_log`; no process of it is left, whatever happens.
-A key (`api-key=K` or VLLM_API_KEY) reaches server and client alike.
+A key (VLLM_API_KEY, or `api-key=K`, which a process list shows of this command only) reaches server and client in their
+environment.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -29,8 +30,12 @@ _GRACE_S = 30.0  # for Ray Serve to close its replicas and Ray to end
 
 
 @contextlib.contextmanager
-def running(command: list[str], base_url: str, log: Path, timeout_s: float) -> Iterator[None]:
+def running(
+    command: list[str], base_url: str, log: Path, timeout_s: float, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Run a server's `command` with its output in `log`; inside, `base_url`/health has answered 200.
+
+    `environment` is the server's, by default that of this process.
 
     Raises:
         PhaseFailed: the server ended, or was not ready within `timeout_s` seconds; the log's last lines are in it.
@@ -38,7 +43,12 @@ def running(command: list[str], base_url: str, log: Path, timeout_s: float) -> I
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         server = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
         )
     try:
         _wait_until_ready(server, f"{base_url}/health", log, timeout_s)
@@ -91,14 +101,18 @@ def parse(arguments: list[str] | None = None) -> tuple[argparse.Namespace, list[
     return own, server, client
 
 
-def _client_environment(server_words: list[str]) -> dict[str, str]:
-    """Environment of the client: with the first key that the server's words name, which no process list shows there."""
+def _without_key(server_words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The server's words without a key, and an environment with it, which no process list shows.
+
+    Of several keys the first is taken: this command's client is the only one that the server has.
+    """
     values = [value for key, _, value in (word.partition("=") for word in server_words) if key in _API_KEY]
     keys = values[-1].split() if values else []  # as eval/server_options.py splits a list; of two words the last counts
-    return {**os.environ, **({"VLLM_API_KEY": keys[0]} if keys else {})}
+    words = [word for word in server_words if word.partition("=")[0] not in _API_KEY]
+    return words, {**os.environ, **({"VLLM_API_KEY": keys[0]} if keys else {})}
 
 
-def _evaluate(command: list[str], environment: dict[str, str]) -> int:
+def _evaluate(command: list[str], environment: Mapping[str, str]) -> int:
     """Run the client and return its status; an interruption reaches it once, and it may close its files."""
     client = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
@@ -116,6 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     port = free_port()
+    server_words, environment = _without_key(server_words)
     serve = str(Path(sys.executable).with_name("serve"))
     server = [serve, "run", "eval.llm:build_app", f"model={own.model}", f"port={port}", *server_words]
     url = f"http://127.0.0.1:{port}"
@@ -124,9 +139,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         print(f"starting the server of {own.model} (log: {own.server_log})", file=sys.stderr, flush=True)
         started = time.monotonic()
-        with running(server, url, own.server_log, own.ready_timeout):
+        with running(server, url, own.server_log, own.ready_timeout, environment):
             print(f"ready after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-            return _evaluate(client, _client_environment(server_words))
+            return _evaluate(client, environment)
     except PhaseFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from eval.loopback import LOOPBACK
 from recipe.loopback import is_loopback
+from reward.secrets import names_secret
 
 NUM_REPLICAS = "num-replicas"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -53,13 +54,14 @@ def read_options(options: Mapping[str, str], parser: argparse.ArgumentParser) ->
     if not options.get("model"):
         raise ValueError("model is missing: serve run eval.llm:build_app model=FOLDER_OR_HUB_NAME")
     replicas = _count(options.pop(NUM_REPLICAS, None))
+    keys = options.pop("api-key", "").split()  # not the parser's: it would print one that begins with a dash
     try:
         engine = parser.parse_args(to_words(options, parser))
     except argparse.ArgumentError as error:
         raise ValueError(f"{error}; python -m vllm.entrypoints.openai.api_server --help lists the values") from error
     engine.model, names = model_and_names(engine.model)
     engine.served_model_name = engine.served_model_name or names
-    engine.api_key = [key for key in engine.api_key or [os.environ.get("VLLM_API_KEY", "")] if key]
+    engine.api_key = [key for key in keys or [os.environ.get("VLLM_API_KEY", "")] if key]
     host = engine.host or LOOPBACK
     if not engine.api_key and not is_loopback(host):
         raise ValueError(
@@ -81,7 +83,9 @@ def to_words(options: Mapping[str, str], parser: argparse.ArgumentParser) -> lis
         flag, name = f"--{key}", key.split(".")[0].rstrip("+")
         action = actions.get(f"--{name}")
         if name in _NOT_HERE:
-            raise ValueError(f"{key}={value} is about vLLM's own server process and has no meaning here: leave it out")
+            raise ValueError(
+                f"{_shown(key, value)} is about vLLM's own server process and has no meaning here: leave it out"
+            )
         if action is None:
             raise ValueError(_unknown(key, value, actions))
         if action.nargs == 0:
@@ -147,7 +151,7 @@ def _switch(key: str, value: str, actions: Mapping[str, argparse.Action]) -> lis
     if value.lower() in _TRUE:
         return [f"--{key}"]
     if value.lower() not in _FALSE:
-        raise ValueError(f"{key}={value} is a switch: true or false")
+        raise ValueError(f"{_shown(key, value)} is a switch: true or false")
     return [f"--no-{key}"] if f"--no-{key}" in actions else []
 
 
@@ -155,4 +159,10 @@ def _unknown(key: str, value: str, actions: Mapping[str, argparse.Action]) -> st
     known = [flag.removeprefix("--") for flag in actions if flag.startswith("--")]
     near = difflib.get_close_matches(key, [*known, NUM_REPLICAS], n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"{key}={value} is no option of `vllm serve`, nor {NUM_REPLICAS}{hint}"
+    said = key if any(map(names_secret, near)) else _shown(key, value)
+    return f"{said} is no option of `vllm serve`, nor {NUM_REPLICAS}{hint}"
+
+
+def _shown(key: str, value: str) -> str:
+    """`key=value` for a message, without the value where the key is named like a secret."""
+    return key if names_secret(key) else f"{key}={value}"

@@ -110,8 +110,8 @@ def greedy_answer(folder: Path, turns: list[dict[str, str]], max_new_tokens: int
     """Load model and tokenizer with transformers and answer greedily; raises what they raise."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", trust_remote_code=False)
     text = "\n".join(turn["content"] for turn in turns)
     if tokenizer.chat_template:
         text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)

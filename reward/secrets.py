@@ -4,14 +4,18 @@ import re
 from collections.abc import Mapping
 
 _NAME = re.compile(
-    r"(^|[._])(api_?key|access_?key|secret(_key)?|password|passwd|((hf|hub|auth|access|wandb)_?)?token)$", re.IGNORECASE
+    r"(^|[._])((api_?key|access_?key|secret(_key)?|password|passwd|(hf|hub|auth|access|wandb)_?token)s?|token)$",
+    re.IGNORECASE,
 )
 _SHORTEST = 8  # characters; a shorter value would be found in harmless text
 
 
 def names_secret(name: str) -> bool:
-    """Whether a key of a configuration, dotted or not, or an environment variable is named like a secret."""
-    return _NAME.search(name) is not None
+    """Whether a key of a configuration, dotted or not, an option or an environment variable is named like a secret.
+
+    A dash counts as an underscore, and a plural as its singular, save that of a mere `token`: `max_tokens` is a number.
+    """
+    return _NAME.search(name.replace("-", "_")) is not None
 
 
 def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,9 +7,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("recipe", "reward", "data_prep", "eval")
-SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+SOURCES = sorted(path for package in (*PACKAGES, "scripts") for path in (ROOT / package).rglob("*.py"))
 
 CALLS = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "subprocess.getoutput", "tempfile.mktemp"}
+CALLS |= {"asyncio.create_subprocess_shell", "subprocess.getstatusoutput", "pandas.read_pickle", "pd.read_pickle"}
 MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 KEYWORDS = {("shell", True), ("trust_remote_code", True), ("allow_pickle", True), ("weights_only", False)}
 ALLOWED = {
@@ -27,10 +28,14 @@ def violations(source):
             yield from (f"import {a.name}" for a in node.names if a.name.split(".")[0] in MODULES)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
             yield f"import {node.module}"
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"import {name}" for a in node.names if (name := f"{node.module}.{a.name}") in CALLS)
         elif isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             if name in CALLS:
                 yield f"{name}()"
+            if name.endswith(".from_pretrained") and "trust_remote_code" not in {k.arg for k in node.keywords}:
+                yield "from_pretrained() without trust_remote_code"  # transformers would ask on a terminal
             if name == "torch.load" and "weights_only" not in {k.arg for k in node.keywords}:
                 yield "torch.load() without weights_only"
             if name == "yaml.load" and "SafeLoader" not in ast.unparse(node):
@@ -52,6 +57,12 @@ def violations(source):
         ("torch.load(path, weights_only=False)", "weights_only=False"),
         ("yaml.load(text)", "yaml.load() without a safe loader"),
         ("AutoTokenizer.from_pretrained(name, trust_remote_code=True)", "trust_remote_code=True"),
+        ("AutoTokenizer.from_pretrained(**where)", "from_pretrained() without trust_remote_code"),
+        ("await asyncio.create_subprocess_shell(text)", "asyncio.create_subprocess_shell()"),
+        ("from asyncio import create_subprocess_shell", "import asyncio.create_subprocess_shell"),
+        ("from os import path, system", "import os.system"),
+        ("import pandas as pd\npd.read_pickle(path)", "pd.read_pickle()"),
+        ("from pandas import read_pickle", "import pandas.read_pickle"),
     ],
 )
 def test_what_the_rule_sees(source, found):

@@ -13,8 +13,10 @@ _LONGEST = 6000  # characters shown of a text; the middle of a longer one is lef
 _FILES = 40  # step files read at most of a long run, evenly spaced
 # Control characters have pictures of their own from U+2400 on; a browser would drop the characters or obey them.
 _PICTURES = {c: 0x2400 + c for c in range(32) if c not in (9, 10)} | {127: 0x2421}
-# Marks that turn the direction of text around would let an answer reorder what is shown.
-_MARKS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], "\N{REPLACEMENT CHARACTER}")
+# Marks that turn the direction of text around would let an answer reorder what is shown; a terminal obeys 0x80 to 0x9F.
+_MARKS = dict.fromkeys(
+    [*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], "\N{REPLACEMENT CHARACTER}"
+)
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,15 @@ def choose(responses: Sequence[Response], count: int) -> list[Response]:
     return sorted(chosen, key=lambda r: KINDS.index(r.kind))
 
 
-def readable(text: str) -> str:
-    """Model text as it may be shown: control characters visible, no marks of direction, a long middle left out."""
+def visible(text: str) -> str:
+    """Model text as it may be shown, on a terminal too: control characters visible, no marks of direction."""
     text = text.replace("\r\n", "\n").translate(_PICTURES).translate(_MARKS)
-    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate has no place in a file
+    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate has no place in a file
+
+
+def readable(text: str) -> str:
+    """Model text as `visible` shows it, a long middle left out."""
+    text = visible(text)
     if len(text) <= _LONGEST:
         return text
     head, tail = _LONGEST * 2 // 3, _LONGEST // 3

@@ -105,7 +105,7 @@ def check_inputs(config: DictConfig) -> list[str]:
 
 
 def check_model(config: DictConfig) -> list[str]:
-    """Problems of the model folder; a Hub name is left to verl."""
+    """Problems of the model folder; of a Hub name, whether it can be had and brings code of its own."""
     problems = [*model.folder_exists(config), *model.whole_folder(config), *model.no_code_of_its_own(config)]
     try:
         model_facts.model_facts(config)
@@ -167,7 +167,10 @@ def preflight(config: DictConfig, recipe_only: bool = False, in_loop: bool = Fal
         facts = model_facts.model_facts(config)
     except ValueError:
         facts = None
-    said = notes(config, found, facts) + ([] if recipe_only else list(storage.model_on_every_node(config)))
+    said = notes(config, found, facts)
+    if not recipe_only:
+        said += storage.model_on_every_node(config)
+        said += model.code_not_looked_at(config) if not in_loop or config.loop.base_model is None else []
     said += loop.makes(config) if in_loop else []
     return Result(problems, said, plan.plan(config, facts, found))
 

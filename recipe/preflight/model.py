@@ -1,13 +1,15 @@
 """Rules on the model: there, long enough, divisible, and of one mind about where a text ends."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from data_prep.tokens import has_tokenizer
-from recipe.preflight.model_facts import ModelFacts, model_folder
+from recipe.preflight.model_facts import ModelFacts
+from recipe.preflight.own_code import look
+
+_TRUST = "actor_rollout_ref.model.trust_remote_code"
 
 
 def folder_exists(config: DictConfig) -> Iterator[str]:
@@ -40,25 +42,35 @@ def whole_folder(config: DictConfig) -> Iterator[str]:
 
 
 def no_code_of_its_own(config: DictConfig) -> Iterator[str]:
-    """A model that brings Python code is trusted by an explicit key only.
+    """A model or tokenizer that brings Python code is trusted by an explicit key only.
 
     verl's reward worker loads the tokenizer with `trust_remote_code=True`, whatever the configuration says
-    (verl/experimental/reward_loop/reward_loop.py). A Hub name that is not in the cache yet cannot be looked at.
+    (verl/experimental/reward_loop/reward_loop.py).
     """
-    key, tokenizer = "actor_rollout_ref.model.trust_remote_code", config.actor_rollout_ref.model.tokenizer_path
-    both = (model_folder(config), Path(tokenizer).expanduser() if tokenizer else None)
-    if OmegaConf.select(config, key):
-        return
-    for path in (folder / name for folder in both if folder for name in ("config.json", "tokenizer_config.json")):
-        try:
-            found = "auto_map" in json.loads(path.read_text())
-        except (OSError, ValueError):  # missing, or a problem that other rules name
-            continue
-        if found:
+    for key, name in _untrusted(config).items():
+        found = look(name)
+        if found.missing:
+            yield f"{key}={name} {found.missing}: check the name, log in (hf auth login), or give a model folder"
+        for where in found.code:
             yield (
-                f"{path} names Python code of the model's own (auto_map), which would run here: read that code and set "
-                f"{key}=true, or take a model without"
+                f"{where} names Python code of the model's own (auto_map), which would run here: read that code and "
+                f"set {_TRUST}=true, or take a model without"
             )
+
+
+def code_not_looked_at(config: DictConfig) -> Iterator[str]:
+    """A note: nobody knows whether a model brings code where the Hub is not reached and nothing is cached."""
+    for key, name in _untrusted(config).items():
+        if unseen := look(name).unseen:
+            yield f"{key}={name} was not looked at for code of its own, which verl would run: {unseen}"
+
+
+def _untrusted(config: DictConfig) -> dict[str, str]:
+    """Names of the model and of its tokenizer by key, none where their code is trusted."""
+    model = config.actor_rollout_ref.model
+    if OmegaConf.select(config, _TRUST):
+        return {}
+    return {f"actor_rollout_ref.model.{key}": str(model[key]) for key in ("path", "tokenizer_path") if model[key]}
 
 
 def context(config: DictConfig, model: ModelFacts) -> Iterator[str]:

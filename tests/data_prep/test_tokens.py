@@ -1,5 +1,8 @@
 """Prompt lengths under a real chat template, and verl's own dataset on every file that is written."""
 
+import json
+import shutil
+
 import pytest
 
 from tests.data_prep.conftest import PREFIX, SUFFIX, card_of, rows_of, shared, write_jsonl, zhuzilin
@@ -61,6 +64,20 @@ def test_a_tokenizer_that_is_none_is_named(fails, tmp_path):
     source = write_jsonl(tmp_path / "a.jsonl", zhuzilin(1))
     said = fails("dapo_math_17k_jsonl", "--input", source, "--tokenizer", tmp_path / "no")
     assert f"tokenizer='{tmp_path / 'no'}' cannot be loaded" in said
+
+
+def test_a_tokenizer_with_code_of_its_own_is_refused_and_nobody_is_asked(fails, tokenizer, tmp_path, monkeypatch):
+    asked, folder, ran = [], tmp_path / "own", tmp_path / "ran"
+    shutil.copytree(tokenizer, folder)
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w')\nclass Tokenizer: pass\n")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["code.Tokenizer", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    monkeypatch.setattr("builtins.input", lambda *words: asked.append(words) or "y")
+    source = write_jsonl(tmp_path / "a.jsonl", zhuzilin(1))
+    said = fails("dapo_math_17k_jsonl", "--input", source, "--tokenizer", folder)
+    assert f"tokenizer='{folder}' cannot be loaded" in said
+    assert (asked, ran.exists()) == ([], False)
 
 
 def test_verl_loads_every_file_and_the_first_batch_is_the_template_exactly(tokenizer, run, out, tmp_path, monkeypatch):

@@ -158,7 +158,9 @@ def test_secrets_are_hidden(pair, tmp_path):
     assert run.config["secrets.max_tokens"] == 64
 
 
-@pytest.mark.parametrize("key", ["wandb.api_key", "HF_TOKEN", "a.hub_token", "x.password", "aws.secret_key", "b.token"])
+@pytest.mark.parametrize(
+    "key", ["wandb.api_key", "HF_TOKEN", "a.hub_token", "x.password", "aws.secret_key", "b.token", "api-keys"]
+)
 def test_keys_that_name_a_secret(key):
     assert without_secrets({key: "x"}) == {key: "(hidden)"}
 
@@ -311,6 +313,7 @@ def test_separators_of_unicode_do_not_cut_a_line(tmp_path):
 def test_readable_keeps_line_ends_and_shows_control_characters():
     assert readable("a\nb\tc\x00\x1b") == "a\nb\tc\u2400\u241b"
     assert readable("\ud800") == "?"
+    assert readable("\x9b2J") == "\N{REPLACEMENT CHARACTER}2J"  # one byte of it clears a terminal
     assert "<script>" in readable(HOSTILE)
 
 

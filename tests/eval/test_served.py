@@ -15,13 +15,14 @@ from eval.served import free_port, parse, running
 from recipe.loop.processes import PhaseFailed
 
 SERVER = """
-import http.server, sys, time
+import http.server, json, os, sys, time
 ready = time.monotonic() + {delay}
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/health" and time.monotonic() > ready else 503)
         self.end_headers()
 print("starting", flush=True)
+print(json.dumps([os.environ.get("VLLM_API_KEY"), sys.argv]), flush=True)
 http.server.HTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
 """
 
@@ -91,7 +92,7 @@ LAUNCHER = """
 import pathlib, sys
 import eval.served as served
 start, served.free_port = served.running, lambda: {port}
-served.running = lambda command, *more: start([sys.executable, "-c", {server!r}], *more)
+served.running = lambda command, *more: start([sys.executable, "-c", {server!r}, *command[1:]], *more)
 served._CLIENT = pathlib.Path({client!r})
 sys.exit(served.main([{model!r}, *sys.argv[1:]]))
 """
@@ -102,7 +103,7 @@ CLIENT = "import json, os, sys; print(json.dumps([os.environ.get('VLLM_API_KEY')
     ("words", "key"),
     [(["api-key=K-7"], "K-7"), (["api_key=K-7 K-8"], "K-7"), (["api-key=K-1", "api-key=K=7"], "K=7"), ([], "outer")],
 )
-def test_the_servers_key_reaches_the_client_and_not_by_its_command_line(tmp_path, words, key):
+def test_a_key_reaches_server_and_client_and_not_by_their_command_lines(tmp_path, words, key):
     port, client = free_port(), tmp_path / "client.py"
     client.write_text(CLIENT)
     server = SERVER.format(delay=0.0, port=port)
@@ -116,6 +117,8 @@ def test_the_servers_key_reaches_the_client_and_not_by_its_command_line(tmp_path
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    given, arguments = json.loads(done.stdout)
-    assert given == key
-    assert not any("K" in word for word in arguments[1:] if word != str(tmp_path))
+    for said in (done.stdout, (tmp_path / "log").read_text().splitlines()[1]):
+        given, arguments = json.loads(said)
+        assert given == key
+        assert not any("K" in word for word in arguments[1:] if str(tmp_path) not in word)
+    assert f"port={port}" in arguments  # the server's, as the launcher gave them

@@ -105,6 +105,20 @@ def test_what_cannot_work_is_refused_by_name_and_value(options, message, model):
         read(**({"model": str(model)} if options else {}), **options)
 
 
+@pytest.mark.parametrize(
+    "key", ["api-keys", "api_keys", "api-kye", "hf-token", "uds.api-key", "enforce-eager.password"]
+)
+def test_a_refusal_does_not_repeat_a_secret(key, model):
+    with pytest.raises(ValueError, match=key.replace("_", "-")) as refused:
+        read_options({"model": str(model), key: "K-7"}, parser())
+    assert "K-7" not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["-K-7", "K-1 -K-7"])
+def test_a_key_may_begin_with_a_dash(value, model):
+    assert read(model=str(model), api_key=value).api_keys == tuple(value.split())
+
+
 def test_beyond_loopback_only_with_a_key(model, monkeypatch):
     assert (read(model=str(model)).host, read(model=str(model)).api_keys) == ("127.0.0.1", ())
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):

@@ -1,14 +1,20 @@
 """Rules on the model's folder."""
 
+import http.server
 import json
+import threading
+import typing
 
 import pytest
+from huggingface_hub import constants
 
 from recipe.preflight import (
     check_model,
     check_recipe,
+    preflight,
 )
 from recipe.preflight.model_facts import model_facts
+from recipe.preflight.own_code import _look_at_hub
 from tests.recipe.inputs import write_model
 from tests.recipe.variants import variant
 
@@ -114,8 +120,73 @@ def test_truncated_weights_are_named(tmp_path):
     assert check_recipe(config) == []  # nothing wrong with the recipe itself
 
 
-def test_hub_name_is_left_to_the_hub():
-    assert check_model(variant("actor_rollout_ref.model.path=Qwen/Qwen2.5-32B")) == []
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Answers as the Hub does: two models, one of which brings a tokenizer with code."""
+
+    files: typing.ClassVar = {
+        "/org/plain/resolve/main/config.json": {"model_type": "qwen2"},
+        "/org/plain/resolve/main/tokenizer_config.json": {},
+        "/org/code/resolve/main/tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["code.Tokenizer", None]}},
+    }
+
+    def do_GET(self):
+        content = self.files.get(self.path)
+        self.send_response(404 if content is None else 200)
+        if content is None:
+            known = self.path.startswith(("/org/plain/", "/org/code/"))
+            self.send_header("X-Error-Code", "EntryNotFound" if known else "RepoNotFound")
+        self.end_headers()
+        self.wfile.write(b"" if content is None else json.dumps(content).encode())
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A Hub on loopback and an empty cache; returns its address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        _look_at_hub.cache_clear()
+        yield url
+        server.shutdown()
+    _look_at_hub.cache_clear()
+
+
+@pytest.mark.parametrize("key", ["path", "tokenizer_path"])
+def test_hub_model_with_code_of_its_own_needs_an_explicit_key(hub, tmp_path, key):
+    def found(name, *more):
+        path = "actor_rollout_ref.model.path=org/plain"
+        return check_model(variant(path, f"actor_rollout_ref.model.{key}={name}", *more))
+
+    assert found("org/plain") == []
+    (problem,) = found("org/code")
+    assert f"{hub}/org/code/resolve/main/tokenizer_config.json names Python code" in problem
+    assert found("org/code", "actor_rollout_ref.model.trust_remote_code=true") == []
+    (problem,) = found("org/none")
+    assert f"actor_rollout_ref.model.{key}=org/none is no folder here, and on the Hub it is not there" in problem
+    assert f"{key}=org/no:name is no folder here, nor a name of the Hub" in found("org/no:name")[0]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_hub_model_that_cannot_be_looked_at_is_a_note(monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    _look_at_hub.cache_clear()
+    config, said = variant("actor_rollout_ref.model.path=org/code"), "org/code was not looked at for code of its own"
+    assert check_model(config) == []
+    assert sum(said in note for note in preflight(config).notes) == 1
+    assert not any(said in note for note in preflight(config, recipe_only=True).notes)
+    # What is in the cache is looked at, as verl would take it from there.
+    snapshot = tmp_path / "models--org--code" / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    (snapshot / "tokenizer_config.json").write_text('{"auto_map": {}}')
+    _look_at_hub.cache_clear()
+    assert f"{snapshot / 'tokenizer_config.json'} names Python code" in check_model(config)[0]
+    assert not any(said in note for note in preflight(config).notes)
 
 
 def test_an_embedding_that_no_weight_bucket_holds(tmp_path):
