@@ -78,6 +78,7 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
     before = set(ray_processes())
     changed = ["trainer.save_freq=1", "actor_rollout_ref.rollout.n=2", f"{SAMPLER}.surplus=carry_over"]
     changed.append(f"{SAMPLER}.hedge=4")  # groups of 2 are kept half of the time; insured so well, some are left over
+    changed.append("actor_rollout_ref.actor.use_kl_loss=true")  # with a reference policy, which DAPO itself has not
     endless = overrides(base, tmp_path, *changed, "trainer.total_training_steps=50")
     last = kill_after_first_checkpoint([sys.executable, "-m", "recipe.main_dapo", *endless], tmp_path)
     ended = overrides(base, tmp_path, *changed, f"trainer.total_training_steps={last + 1}")
@@ -90,6 +91,7 @@ def test_killed_run_resumes_with_its_carried_groups_its_optimizer_and_the_next_p
         assert 0.0 < logged[step]["sampling/acc/after_filter"] < 1.0
         assert logged[step]["training/rollout_probs_diff_mean"] < 1e-4  # bfloat16 on one side makes it 0.002
         assert logged[step]["training/gradient_step"] == 4 * step
+    assert 0 < logged[1]["actor/kl_loss"] < logged[last + 1]["actor/kl_loss"]  # the reference stays the base model
     # 32 groups in mini-batches of 8 are 4 updates a step; a fresh optimizer after the resume would say 4 again.
     kept = {p.name for p in (tmp_path / "checkpoints").glob("global_step_*")}
     assert kept == {f"global_step_{step}" for step in (last, last + 1)}  # also what the killed process had left
