@@ -1,6 +1,7 @@
 """Many small steps of the tiny recipe: does anything grow, and what is left behind?"""
 
 import contextlib
+import os
 import re
 import time
 from collections import defaultdict
@@ -35,7 +36,7 @@ def run(folder: Path, steps: int) -> dict[str, Any]:
     """Train `steps` steps in `folder`; return problems, what every process took, and what was left."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Scratch(folder, "long") as scratch:
-        shm = set(_SHM.iterdir())
+        shm = _segments()
         start = Start(TRAIN, words(scratch, steps), scratch.log, scratch.environment)
         try:
             _watch(start, scratch.run_dir, steps, shm, found)
@@ -43,7 +44,7 @@ def run(folder: Path, steps: int) -> dict[str, Any]:
         finally:
             start.kill()
         status, done = start.child.poll(), _steps(scratch.run_dir)
-        leftovers = [*scratch.leftovers(), *(str(path) for path in sorted(set(_SHM.iterdir()) - shm))]
+        leftovers = [*scratch.leftovers(), *(str(path) for path in sorted(_segments() - shm))]
     problems = series.problems(found)
     problems += [f"ended with status {status} after {done} of {steps} steps"] if status or done != steps else []
     problems += [f"left running: {left}"] if left else []
@@ -74,17 +75,33 @@ def _steps(run_dir: Path) -> int:
 
 def _sample(start: Start, shm: set[Path], found: Any) -> None:
     """Add one value of every quantity of every process; those of one name have the process id added."""
+    memory, processes = 0.0, 0
     for process in start.alive():
         with contextlib.suppress(psutil.Error, OSError, KeyError):
             status = Path(f"/proc/{process.pid}/status").read_text()
-            anonymous = re.search(r"RssAnon:\s+(\d+) kB", status)
-            if anonymous is None:  # a zombie
+            anonymous, shared = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("RssAnon", "RssShmem"))
+            if anonymous is None or shared is None:  # a zombie
                 continue
             values = found[f"{_title(process)} {process.pid}"]
             values["memory_mb"].append(int(anonymous[1]) / 1024)
+            values["shared_mb"].append(int(shared[1]) / 1024)
             values["files"].append(process.num_fds())
             values["threads"].append(process.num_threads())
-    found["all"]["segments"].append(len(set(_SHM.iterdir()) - shm))
+            memory, processes = memory + int(anonymous[1]) / 1024, processes + 1
+    together = found["all"]
+    together["memory_mb"].append(memory)
+    together["processes"].append(processes)
+    together["segments"].append(len(_segments() - shm))
+
+
+def _segments() -> set[Path]:
+    """What this user has in shared memory; others of this machine may have theirs."""
+    found = set()
+    for path in _SHM.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_uid == os.getuid():
+                found.add(path)
+    return found
 
 
 def _title(process: psutil.Process) -> str:
