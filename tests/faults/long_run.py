@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from tests.faults.scratch import Scratch, shipped_words
 _SAMPLE_S = 5.0
 _START_S, _STEP_S, _STALLED_S = 420, 10, 240
 """Most seconds to the first step, a step on average, and from any step to the next."""
-_SHM = Path("/dev/shm")
+_SHM, _TMP = Path("/dev/shm"), Path("/tmp")
+_OURS = re.compile(r"(^|[^a-z])(ray|vllm|torch|verl|transfer)", re.IGNORECASE)
+"""Names in /tmp of what this run's programs write there when they do not heed `TMPDIR`."""
+_RSS = {"memory_mb": "RssAnon", "shared_mb": "RssShmem"}
 
 
 def words(scratch: Scratch, steps: int) -> list[str]:
@@ -36,7 +40,7 @@ def run(folder: Path, steps: int) -> dict[str, Any]:
     """Train `steps` steps in `folder`; return problems, what every process took, and what was left."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Scratch(folder, "long") as scratch:
-        shm = _segments()
+        shm, tmp = owned(_SHM), in_tmp()
         start = Start(TRAIN, words(scratch, steps), scratch.log, scratch.environment)
         try:
             _watch(start, scratch.run_dir, steps, shm, found)
@@ -44,7 +48,8 @@ def run(folder: Path, steps: int) -> dict[str, Any]:
         finally:
             start.kill()
         status, done = start.child.poll(), _steps(scratch.run_dir)
-        leftovers = [*scratch.leftovers(), *(str(path) for path in sorted(_segments() - shm))]
+        outside = sorted((owned(_SHM) - shm) | (in_tmp() - tmp))
+        leftovers = [*scratch.leftovers(), *map(str, outside)]
     problems = series.problems(found)
     problems += [f"ended with status {status} after {done} of {steps} steps"] if status or done != steps else []
     problems += [f"left running: {left}"] if left else []
@@ -73,35 +78,69 @@ def _steps(run_dir: Path) -> int:
     return max(recovery.logged(paths[-1]), default=0) if paths else 0
 
 
-def _sample(start: Start, shm: set[Path], found: Any) -> None:
-    """Add one value of every quantity of every process; those of one name have the process id added."""
-    memory, processes = 0.0, 0
-    for process in start.alive():
-        with contextlib.suppress(psutil.Error, OSError, KeyError):
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            anonymous, shared = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("RssAnon", "RssShmem"))
-            if anonymous is None or shared is None:  # a zombie
-                continue
-            values = found[f"{_title(process)} {process.pid}"]
-            values["memory_mb"].append(int(anonymous[1]) / 1024)
-            values["shared_mb"].append(int(shared[1]) / 1024)
-            values["files"].append(process.num_fds())
-            values["threads"].append(process.num_threads())
-            memory, processes = memory + int(anonymous[1]) / 1024, processes + 1
-    together = found["all"]
-    together["memory_mb"].append(memory)
-    together["processes"].append(processes)
-    together["segments"].append(len(_segments() - shm))
+def owned(folder: Path) -> set[Path]:
+    """What this user has in `folder`; nothing where there is no such folder.
+
+    Names do not matter, since a library may come to use others. Another run of the same user meanwhile is in it too.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        return {path for path in folder.iterdir() if _uid(path) == os.getuid()}
+    return set()
 
 
-def _segments() -> set[Path]:
-    """What this user has in shared memory; others of this machine may have theirs."""
-    found = set()
-    for path in _SHM.iterdir():
+def in_tmp() -> set[Path]:
+    """What this user has in /tmp of Ray's, torch's and the like, though a run has a temporary folder of its own.
+
+    By name, since every other program writes there.
+    """
+    return {path for path in owned(_TMP) if _OURS.search(path.name)} | owned(_TMP / "ray")
+
+
+def _uid(path: Path) -> int | None:
+    with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+        return path.lstat().st_uid
+    return None
+
+
+def _used_mb(paths: Iterable[Path]) -> float:
+    """Memory that files of /dev/shm take, which may be less than their size."""
+    used = 0
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_uid == os.getuid():
-                found.add(path)
-    return found
+            used += path.lstat().st_blocks * 512
+    return used / 2**20
+
+
+def _sample(start: Start, shm: set[Path], found: Any) -> None:
+    """Add one value of every quantity of every process, and of all together: processes come and go.
+
+    Those of one name have the process id added.
+    """
+    rows = []
+    for process in start.alive():
+        with contextlib.suppress(psutil.Error, OSError):
+            if row := _taken(process):
+                rows.append((f"{_title(process)} {process.pid}", row))
+    for name, row in rows:
+        _add(found[name], row)
+    segments = owned(_SHM) - shm
+    together = {"processes": len(rows), "memory_mb": sum(row["memory_mb"] for _, row in rows)}
+    _add(found["all"], together | {"segments": len(segments), "segments_mb": _used_mb(segments)})
+
+
+def _add(values: dict[str, list[float]], row: dict[str, float]) -> None:
+    for quantity, value in row.items():
+        values[quantity].append(value)
+
+
+def _taken(process: psutil.Process) -> dict[str, float] | None:
+    """Memory of its own, shared memory that it has touched, open files and threads; None of a zombie."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    kilobytes = {key: re.search(rf"{field}:\s+(\d+) kB", status) for key, field in _RSS.items()}
+    row = {key: int(match[1]) / 1024 for key, match in kilobytes.items() if match}
+    if len(row) < len(_RSS):
+        return None
+    return row | {"files": process.num_fds(), "threads": process.num_threads()}
 
 
 def _title(process: psutil.Process) -> str:

@@ -1,4 +1,4 @@
-"""Is a series flat once it has warmed up? Pure."""
+"""Does a series grow once it has warmed up? Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,49 +6,80 @@ from typing import Any
 import numpy as np
 
 Series = Mapping[str, Mapping[str, Sequence[float]]]
-"""A value a sample by quantity, by process (or `all` of them together)."""
+"""By process (or `all`), by quantity, a value a sample."""
 
-WARM_UP = 0.2
+WARM_UP = 1 / 3
 """Share of the samples that is left out."""
 LEAST = 30
-"""Samples that a process must have to be judged; those of `all` have them when the run has."""
-ALLOWED = {"memory_mb": 8.0, "shared_mb": 30.0, "files": 1.5, "threads": 1.5, "segments": 1.5, "processes": 1.5}
-"""By quantity, growth over the samples after warm-up that is taken as noise; more is, where the values scatter more."""
-_SCATTER = 3.0
+"""Samples below which a series is not judged."""
+MB, COUNT = 8.0, 1.0
+"""Least growth over the warm part that counts, in MB (quantities named `*_mb`) or in files, threads and the like."""
+_ERRORS = 3.0
 
 
-def growth(values: Sequence[float]) -> tuple[float, float, float]:
-    """Level after warm-up, growth from there to the end, and scatter, in the unit of the values.
+def warm(values: Sequence[float]) -> np.ndarray:
+    """What is left of a series after the warm-up."""
+    return np.asarray(values[int(WARM_UP * len(values)) :], dtype=float)
 
-    Growth is the median slope between any two samples (Theil and Sen) times their number; the smallest of the whole and
-    its two halves counts, since what leaks does so in both. A leak of a little a step shows, while noise, the teeth of
-    a garbage collector and a single jump do not. Scatter is the median distance from that line.
+
+def slope(values: np.ndarray) -> float:
+    """Theil and Sen's slope a sample: the median over all pairs, so that outliers and one jump count little."""
+    first, second = np.triu_indices(len(values), 1)
+    return float(np.median((values[second] - values[first]) / (second - first))) if len(values) > 1 else 0.0
+
+
+def growth(values: Sequence[float]) -> tuple[float, float]:
+    """Level (median) of the warm part and growth over it, along its slope."""
+    after = warm(values)
+    return float(np.median(after)), slope(after) * (len(after) - 1)
+
+
+def noise(values: np.ndarray) -> float:
+    """Standard error of the growth over `values`, from what is left of them without their slope.
+
+    A line through n independent values of deviation s has an error of s * sqrt(12 / n) over its length. Values that
+    follow the last ones, as the memory of a garbage collector does, are worth fewer: n * (1 - r) / (1 + r) of them with
+    an autocorrelation r.
     """
-    warm = np.asarray(values[int(WARM_UP * len(values)) :], dtype=float)
-    half = len(warm) // 2
-    slope = min(_slope(warm), _slope(warm[:half]), _slope(warm[half:]))
-    rest = warm - slope * np.arange(len(warm))
-    level = float(np.median(rest))
-    return level, slope * (len(warm) - 1), float(np.median(np.abs(rest - level)))
+    rest = values - slope(values) * np.arange(len(values))
+    rest -= np.median(rest)
+    deviation = 1.4826 * float(np.median(np.abs(rest)))  # of a normal distribution
+    square = float(np.mean(rest**2))
+    r = max(0.0, float(np.mean(rest[1:] * rest[:-1])) / square) if square > 0 else 0.0
+    independent = max(2.0, len(values) * (1 - r) / (1 + r))
+    return deviation * float(np.sqrt(12 / independent))
 
 
-def _slope(values: np.ndarray) -> float:
-    i, j = np.triu_indices(len(values), k=1)
-    return float(np.median((values[j] - values[i]) / (j - i))) if len(values) > 1 else 0.0
+def grows(quantity: str, values: Sequence[float]) -> bool:
+    """Is the growth over the warm part more than its noise and than the least that counts?
+
+    Memory must also grow as fast in the second half of the warm part, which it does not after one jump of an allocator.
+    Counts need not: one that goes up by one now and then may do so once in that half.
+    """
+    after = warm(values)
+    more, least = slope(after), COUNT
+    if quantity.endswith("_mb"):
+        more, least = min(more, slope(after[len(after) // 2 :])), MB
+    return more * (len(after) - 1) >= max(least, _ERRORS * noise(after))
 
 
-def problems(series: Series) -> list[str]:
-    """Name what grows; that nothing had enough samples to be judged is a problem too."""
-    found, judged = [], False
-    for name, quantities in series.items():
-        for quantity, values in quantities.items():
-            if len(values) < LEAST:
-                continue
-            judged = True
-            level, more, scatter = growth(values)
-            if more > max(ALLOWED[quantity], _SCATTER * scatter):
-                found.append(f"{quantity} of {name} grew from {level:.0f} to {level + more:.0f}")
-    return found if judged else ["no process was seen often enough to be judged: let it run longer"]
+def problems(series: Series, least: int = LEAST) -> list[str]:
+    """Name what grows, or say that no series has `least` samples; shorter ones are left out."""
+    judged = [
+        (name, quantity, values)
+        for name, quantities in series.items()
+        for quantity, values in quantities.items()
+        if len(values) >= least
+    ]
+    if not judged:
+        most = max((len(values) for quantities in series.values() for values in quantities.values()), default=0)
+        return [f"too few samples to judge: {most}, at least {least} are needed; train more steps"]
+    found = []
+    for name, quantity, values in judged:
+        if grows(quantity, values):
+            level, more = growth(values)
+            found.append(f"{quantity} of {name} grew by {more:.0f} at a level of {level:.0f}")
+    return found
 
 
 def table(series: Series) -> list[dict[str, Any]]:
@@ -57,7 +88,7 @@ def table(series: Series) -> list[dict[str, Any]]:
     for name, quantities in sorted(series.items()):
         row: dict[str, Any] = {"process": name}
         for quantity, values in quantities.items():
-            level, more, _ = growth(values)
+            level, more = growth(values)
             row[quantity] = [round(level, 1), round(more, 1)]
         rows.append(row | {"samples": max(len(values) for values in quantities.values())})
     return rows
