@@ -21,6 +21,10 @@ def folders(tmp_path, monkeypatch):
     return shm, tmp
 
 
+def nothing() -> dict[str, dict[str, list[float]]]:
+    return defaultdict(lambda: defaultdict(list))
+
+
 def sample(found, processes, before=frozenset()):
     long_run._sample(SimpleNamespace(alive=lambda: processes), set(before), found)  # type: ignore[arg-type]
 
@@ -28,7 +32,7 @@ def sample(found, processes, before=frozenset()):
 def test_a_sample_has_shared_memory_and_all_together(folders):
     shm, _ = folders
     (shm / "old").write_bytes(b"x" * 2**20)
-    before, found = long_run.owned(shm), defaultdict(lambda: defaultdict(list))
+    before, found = long_run.owned(shm), nothing()
     this, parent = psutil.Process(), psutil.Process(os.getppid())
     sample(found, [this], before)
     (shm / "new").write_bytes(b"x" * 4 * 2**20)
@@ -48,7 +52,7 @@ def test_a_sample_has_shared_memory_and_all_together(folders):
 def test_a_process_that_has_ended_is_not_counted(folders):
     with psutil.Popen(["true"]) as child:
         child.wait()
-    found = defaultdict(lambda: defaultdict(list))
+    found = nothing()
     sample(found, [child])
     assert list(found) == ["all"]
     assert found["all"]["processes"] == found["all"]["memory_mb"] == [0]
