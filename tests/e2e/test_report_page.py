@@ -3,6 +3,7 @@
 It takes an installed Chromium: the one that CHROMIUM names, or the first of the usual names on the PATH.
 """
 
+import contextlib
 import io
 import os
 import shutil
@@ -53,10 +54,9 @@ def page_file(tmp_path_factory):
     return write_report([read_run(run) for run in runs], folder / "out")
 
 
-@pytest.fixture(params=VIEWS, ids=lambda view: f"{view[0]}-{view[1]}")
-def shown(request, browser, page_file):
-    """The page in one view, with everything that the browser complained about or asked the network for."""
-    width, scheme = request.param
+@contextlib.contextmanager
+def opened(browser, page_file, width, scheme):
+    """A page in one view, with everything that the browser complained about or asked the network for."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.complaints, page.scheme = [], scheme
@@ -70,10 +70,45 @@ def shown(request, browser, page_file):
     context.close()
 
 
-def test_nothing_overflows_and_the_console_is_silent(shown):
+@pytest.fixture(params=VIEWS, ids=lambda view: f"{view[0]}-{view[1]}")
+def shown(request, browser, page_file):
+    with opened(browser, page_file, *request.param) as page:
+        yield page
+
+
+def nothing_overflows_and_the_console_is_silent(shown):
     assert shown.evaluate("document.documentElement.scrollWidth") <= shown.viewport_size["width"]
     assert shown.evaluate(OVERFLOW) == []
     assert shown.complaints == []
+
+
+def test_nothing_overflows_and_the_console_is_silent(shown):
+    nothing_overflows_and_the_console_is_silent(shown)
+
+
+def one(folder):
+    return [make_run(folder / "run")]
+
+
+def just_started(folder):
+    run = make_run(folder / "run")
+    for part in ("metrics", "examples", "eval"):
+        shutil.rmtree(run / part)
+    return [run]
+
+
+def ladder(folder):
+    return [make_run(folder / f"{i}-{s}", 4, f"ablation_cpu-technique_{i}-seed{s}") for s in range(3) for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    "runs", [lambda folder: [make_run(folder / "run")], just_started, ladder], ids=["1", "0", "18"]
+)
+def test_one_run_a_run_without_steps_and_a_ladder_fit_too(browser, tmp_path, runs):
+    page_file = write_report([read_run(run) for run in runs(tmp_path)], tmp_path / "out")
+    for width in (390, 1440):
+        with opened(browser, page_file, width, "light") as page:
+            nothing_overflows_and_the_console_is_silent(page)
 
 
 def test_hostile_response_shows_as_text(shown):
