@@ -9,6 +9,7 @@ until they are written, which saves memory too.
     server.py        imports, and forks a worker for each client
     client.py        what Ray starts in place of python: asks for a worker, and stands for it while it lives
     worker.py        how a fork becomes what a python of its own would have been
+    ids.py           Ray's random ids, which forks would share
 
 Only for a cluster of this machine's own (`cluster=cpu`): an accelerator's runtime does not survive a fork. Where a fork
 would not be the same as a plain python, or none is to be had, the client says so and becomes a plain python.
@@ -41,6 +42,7 @@ EARLY = (
 """What the workers of a training import between them and what does not import Ray: before the first is asked for."""
 
 LATE = (
+    "ray",
     "recipe.cpu.group_rollout",
     "recipe.cpu.rollout",
     "recipe.trainer",

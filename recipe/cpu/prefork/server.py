@@ -11,12 +11,13 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import setproctitle  # a requirement of vLLM
 
+from recipe.cpu.prefork import ids
 from recipe.cpu.prefork.worker import become, end_with_parent, program_of, take_over
 
 _AT_START = ("PYTHONPATH", "PYTHONHASHSEED")  # a process that runs never reads again
@@ -110,7 +111,13 @@ class Server:
         if self._of_ray is None:
             self._of_ray = of_ray
             os.environ.update(environ)
-            import_all(self._late)
+            of_rays = any(module.split(".")[0] == "ray" for module in self._late)
+            with ids.drawn_from_the_system() if of_rays else nullcontext():
+                import_all(self._late)
+            if "ray" in sys.modules and ids.forks_share():
+                raise RuntimeError(
+                    f"recipe.cpu.prefork: one of {self._late} draws ids that all workers would draw again"
+                )
             _title_by(setproctitle)
             gc.freeze()  # the collector would touch, and so copy, every page
         fixed = self._born_with | self._of_ray

@@ -226,3 +226,37 @@ def test_without_an_answer_a_plain_python_runs(python, worker):
     assert process.wait(20) == 7
     assert found["parent"] == os.getpid()
     assert not found["imported"]
+
+
+@pytest.fixture
+def with_actor(tmp_path, monkeypatch):
+    """A module like verl's: it imports Ray and has an actor. Its name, and a program that draws one of Ray's ids."""
+    (tmp_path / "with_actor.py").write_text("import ray\n@ray.remote\nclass Actor:\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    program = tmp_path / "draw.py"
+    program.write_text(
+        "import sys; forked = 'with_actor' in sys.modules\nimport ray; print(ray.ObjectRef.from_random().hex(), forked)"
+    )
+    return "with_actor", program
+
+
+def drawn(python, program):
+    processes = [start(python, program) for _ in range(2)]
+    return [process.communicate(timeout=60)[0].decode().split() for process in processes]
+
+
+def test_forks_draw_ray_ids_of_their_own(tmp_path, with_actor):
+    module, program = with_actor
+    with prefork(tmp_path, {}, ["colorsys"], ["ray", module]) as python:
+        (one, forked), (other, forked_too) = drawn(python, program)
+    assert (forked, forked_too) == ("True", "True")
+    assert one != other
+
+
+def test_a_server_whose_forks_would_draw_the_same_ids_forks_none(tmp_path, with_actor, capfd):
+    module, program = with_actor
+    with prefork(tmp_path, {}, ["colorsys"], [module]) as python:
+        (one, forked), (other, forked_too) = drawn(python, program)
+    assert (forked, forked_too) == ("False", "False")
+    assert one != other
+    assert "draws ids that all workers would draw again" in capfd.readouterr().err
