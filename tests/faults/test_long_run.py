@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.faults import long_run
+from tests.faults import long_run, scratch
 
 
 @pytest.fixture
@@ -77,3 +77,30 @@ def test_other_programs_files_in_tmp_are_theirs(folders):
 
 def test_no_such_folder_is_empty(tmp_path):
     assert long_run.owned(tmp_path / "none") == set()
+
+
+def test_a_run_names_what_is_left_outside_its_folder(folders, tmp_path, monkeypatch):
+    shm, tmp = folders
+    (shm / "old").touch()
+    (tmp / "vllm-old").touch()
+
+    class Run:
+        """Of no process; leaves a segment, a session of Ray and something of another program."""
+
+        def __init__(self, *_):
+            for path in (shm / "psm_1", tmp / "ray" / "session_1", tmp / "other"):
+                path.touch()
+
+        child = SimpleNamespace(poll=lambda: 0)
+        wait = staticmethod(lambda *_: False)
+        kill = staticmethod(lambda: None)
+
+        def orphans(self, _) -> list[str]:
+            return []
+
+    monkeypatch.setattr(long_run, "Start", Run)
+    monkeypatch.setattr(scratch.sampler, "make_base", lambda *_: None)
+    result = long_run.run(tmp_path / "runs", 5)
+    assert result["left"] == [str(shm / "psm_1"), str(tmp / "ray" / "session_1")]
+    assert result["problems"][0].startswith("too few samples to judge")
+    assert f"left behind: {result['left']}" in result["problems"]

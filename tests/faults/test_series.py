@@ -1,9 +1,10 @@
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from tests.faults.series import grows, growth, problems, table
+from tests.faults.series import grows, growth, problems, slope, table
 
 SAMPLES = [120, 160, 200]
 
@@ -47,8 +48,13 @@ def test_a_garbage_collector_is_flat(count, period):
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
 def test_one_early_jump_is_flat(count, share):
     at = count / 3 + share * count * 2 / 3
-    for spread in (0, 1, 5):
-        assert not grows("memory_mb", values(count, lambda i: 20.0 * (i >= at), spread))
+    for spread in (0, 1, 8):
+        for seed in range(4):
+            assert not grows("memory_mb", values(count, lambda i: 20.0 * (i >= at), spread, seed))
+
+
+def test_a_peak_does_not_tilt_the_slope():
+    assert slope(np.array([3.0] * 20 + [900.0] * 3)) == 0
 
 
 @pytest.mark.parametrize("quantity", ["files", "threads", "segments", "processes"])
