@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import statistics
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,8 +110,8 @@ def described(run: Run, stored: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; the exit status is 2 for input that cannot be used, otherwise 0: the lines are for a person."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Command line; ends with status 2 for input that cannot be used."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run folders, outputs/<run>")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write the ranges of these runs here")
@@ -121,18 +120,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         runs = [read_run(folder) for folder in args.runs]
         if args.record is not None:
             write_text_atomic(args.record, json.dumps(record(runs), indent=1) + "\n")
-            return 0
+            return
         for run in runs:
-            path = FOLDER / f"{recipe_of(run)}.json"
-            if not path.is_file():
-                known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.json")))
-                raise ValueError(f"{run.name}: no ranges of {recipe_of(run)} are recorded (there are: {known})")
-            print(*described(run, json.loads(path.read_text())), sep="\n")
+            print(*described(run, recorded_for(run)), sep="\n")
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+        parser.exit(2, f"error: {error}\n")
+
+
+def recorded_for(run: Run) -> dict[str, Any]:
+    """What is recorded of a run's recipe.
+
+    Raises:
+        ValueError: nothing is.
+    """
+    path = FOLDER / f"{recipe_of(run)}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.json")))
+        raise ValueError(f"{run.name}: no ranges of {recipe_of(run)} are recorded (there are: {known})")
+    return dict(json.loads(path.read_text()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

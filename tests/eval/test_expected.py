@@ -43,7 +43,11 @@ def test_steps_and_curves_that_a_run_has_not_logged_are_not_judged():
 
 
 def recorded(folder, capsys, *words):
-    status = main([str(folder), *map(str, words)])
+    status = 0
+    try:
+        main([str(folder), *map(str, words)])
+    except SystemExit as ended:
+        status = ended.code
     return status, capsys.readouterr()
 
 

@@ -59,23 +59,22 @@ def test_weights_that_began_anew(trained):
     )
 
 
-def test_a_second_moment_that_began_anew(trained):
+def with_empty_moment(trained, part):
+    """What is found when the run goes on with one moment set to zero."""
     model, optimizer, _, before, count, folder = trained
     for state in optimizer.state.values():
-        state["exp_avg_sq"].zero_()
+        state[part].zero_()
     go_on(model, optimizer, count)
-    found = problems(before, save(folder, model, optimizer))
-    assert f"the second moment after {count} update(s) cannot come from the checkpoint before" in found
+    return " ".join(problems(before, save(folder, model, optimizer)))
+
+
+def test_a_second_moment_that_began_anew(trained):
+    assert "the second moment after" in with_empty_moment(trained, "exp_avg_sq")
 
 
 @pytest.mark.parametrize("trained", [1], indirect=True)  # over several updates it has forgotten too much to be told
 def test_a_first_moment_that_began_anew(trained):
-    model, optimizer, _, before, count, folder = trained
-    for state in optimizer.state.values():
-        state["exp_avg"].zero_()
-    go_on(model, optimizer, count)
-    found = problems(before, save(folder, model, optimizer))
-    assert "the first moment after 1 update(s) cannot come from the checkpoint before" in found
+    assert "the first moment after 1 update(s)" in with_empty_moment(trained, "exp_avg")
 
 
 def test_an_optimizer_that_did_nothing(trained):
