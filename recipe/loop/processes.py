@@ -1,9 +1,7 @@
 """Runs one phase in a process of its own, measures it, and leaves nothing behind."""
 
-import contextlib
 import ctypes
 import os
-import signal
 import subprocess
 import threading
 import time
@@ -12,11 +10,10 @@ from pathlib import Path
 
 import psutil
 
+from recipe.leftovers import end_all, remove_segments, runs, segments
 from recipe.scratch import remove_folders
 
 _PR_SET_CHILD_SUBREAPER = 36
-_GRACE_S = 10.0  # between SIGTERM and SIGKILL
-_SEGMENTS = ("psm_*", "verl_weights_*", "sem.mp-*")
 
 
 class PhaseFailed(RuntimeError):
@@ -31,54 +28,12 @@ def adopt_orphans() -> None:
 
 def descendants() -> list[psutil.Process]:
     """All living descendants of this process, zombies left out."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return [process for process in psutil.Process().children(recursive=True) if runs(process)]
 
 
-def end_descendants(grace_s: float = _GRACE_S) -> int:
-    """SIGTERM every descendant, SIGKILL what is left after `grace_s` seconds; return how many there were."""
-    found = descendants()
-    for process in found:
-        _signal(process, signal.SIGTERM)
-    deadline = time.monotonic() + grace_s
-    while descendants() and time.monotonic() < deadline:
-        _reap()
-        time.sleep(0.1)
-    while left := descendants():  # a process may still be forking
-        for process in left:
-            _signal(process, signal.SIGKILL)
-        _reap()
-        time.sleep(0.05)
-    return len(found)
-
-
-def segments() -> set[Path]:
-    """The shared-memory segments of this kind of run that exist now."""
-    return {path for pattern in _SEGMENTS for path in Path("/dev/shm").glob(pattern)}
-
-
-def remove_segments(before: set[Path]) -> list[str]:
-    """Unlink shared-memory segments of killed processes: not there `before`, and mapped by nobody now.
-
-    Names and not times tell what is new: a clock may jump while a run goes on.
-    """
-    candidates: dict[Path, int] = {}
-    for path in segments() - before:
-        with contextlib.suppress(FileNotFoundError):  # another run may unlink its own
-            status = path.stat()
-            if status.st_uid == os.getuid():
-                candidates[path] = status.st_ino
-    mapped = _mapped_inodes() if candidates else set()
-    removed = [path for path, inode in candidates.items() if inode not in mapped]
-    for path in removed:
-        path.unlink(missing_ok=True)
-    return [path.name for path in removed]
+def end_descendants() -> int:
+    """SIGTERM every descendant, SIGKILL what is left after a while; return how many there were."""
+    return end_all(descendants, _reap)
 
 
 class MemoryMeter:
@@ -152,11 +107,6 @@ def tail(path: Path, lines: int = 12) -> str:
     return "\n".join("  " + line[:300] for line in text.strip().splitlines()[-lines:])
 
 
-def _signal(process: psutil.Process, number: int) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.send_signal(number)
-
-
 def _reap() -> None:
     """Collect children that have ended, adopted orphans among them."""
     for process in psutil.Process().children():
@@ -175,14 +125,3 @@ def _pss(pid: int) -> int:
     except OSError:
         pass
     return 0
-
-
-def _mapped_inodes() -> set[int]:
-    """Inodes that some process maps; a name would not do, since semaphores are mapped before they get theirs."""
-    inodes: set[int] = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        try:
-            inodes.update(int(line.split(maxsplit=5)[4]) for line in maps.read_text().splitlines())
-        except OSError:  # the process has ended
-            continue
-    return inodes

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from eval.served import free_port, running
+from recipe.leftovers import runs
 from tests.e2e.conftest import ROOT, run_module
-from tests.processes import runs
 
 SERVE = str(Path(sys.executable).with_name("serve"))
 KEY = "a-key"

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from recipe.loop.processes import remove_segments, segments
+from recipe.leftovers import remove_segments, segments
 from tests.e2e.conftest import (
     ROOT,
     dumped,

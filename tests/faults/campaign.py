@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from recipe.loop.processes import remove_segments, segments
+from recipe.leftovers import remove_segments, segments
 from tests.e2e.conftest import prompts_in_order, run_module
 from tests.faults import damage, recovery, updates, verdict
 from tests.faults.ledger import Ledger
@@ -25,7 +25,7 @@ _FIRST_S, _START_S, _STEP_S, _END_S, _REPORT_S = 900, 420, 120, 150, 300
 """Longest waits in seconds: from the first command to a step (it prepares and evaluates before), from another, for a
 step, for an end, for a report."""
 _GRACE_S = {LOOP: 2.0, TRAIN: 20.0}
-"""Seconds that what is left of a start may take to end: the loop promises that nothing is left."""
+"""Seconds that what is left of a start may take to end: the loop itself waits; a killed driver has its caretaker."""
 _FOREVER = 1_000_000
 _RESPONSE = '<details class="response'
 
@@ -215,6 +215,8 @@ class Campaign:
         output = start.log.read_text(errors="replace")
         if orphans:
             problems.append(f"left running: {orphans}")
+        if scratch := [path.name for path in self._temporary.glob("dapo-*")]:
+            problems.append(f"temporary folders left: {scratch}")
         # a driver that is killed, or terminated before it listens, says nothing; who started it sees the signal
         silent = fault.kind == "kill_driver" and fault.by == TRAIN
         silent |= start.child.poll() == -signal.SIGTERM and not fault.steps

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from recipe.leftovers import runs
 from tests.e2e.conftest import ROOT, mine
-from tests.processes import runs
 
 VICTIMS = {
     "kill_driver": r"-m recipe\.main_dapo",

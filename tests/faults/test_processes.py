@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from recipe.leftovers import runs
 from tests.faults.processes import Start, kill_all, marked
-from tests.processes import runs
 
 _FORKS = """
 import os, subprocess, sys, time

@@ -16,9 +16,9 @@ from data_prep.prepare import build_parser
 from recipe.checkpoints import write_state
 from recipe.compose import compose
 from recipe.errors import ConfigError
+from recipe.leftovers import remove_segments, segments
 from recipe.loop.__main__ import load
 from recipe.loop.phases import Phase, Record, phases, quoted
-from recipe.loop.processes import remove_segments, segments
 from recipe.loop.progress import LogFollower, MetricsFollower, step_line
 from recipe.loop.summary import summarise
 from recipe.run_identity import identity

@@ -1,10 +1,16 @@
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from recipe.scratch import new_folder, remove_folders, scratch_folder
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_folder_is_every_childs_and_gone_at_the_end(tmp_path, monkeypatch):
@@ -43,3 +49,46 @@ def test_a_path_that_is_too_long_for_sockets_is_not_taken(tmp_path, monkeypatch)
     assert folder.exists()
     remove_folders(os.getpid())
     assert not folder.exists()
+
+
+DRIVER = """
+import subprocess, sys, time
+from pathlib import Path
+from recipe.scratch import scratch_folder
+with scratch_folder(Path("{logs}")) as folder:
+    logs = folder / "ray" / "session_2026-01-01_00-00-00_000000_1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "raylet.err").write_text("why\\n")
+    log = (logs / "agent.log").open("w")
+    subprocess.Popen(["sleep", "{mark}"], start_new_session=True)
+    # as Ray's agents are: no child of ours, nothing in the environment, but a log
+    orphan = "import subprocess; subprocess.Popen(['sleep', '{mark}'], env=dict(), start_new_session=True)"
+    subprocess.run([sys.executable, "-c", orphan], stdout=log, check=True)
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+def sleepers(mark):
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", mark]]
+
+
+def wait(until):
+    deadline = time.monotonic() + 30
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_a_killed_driver_leaves_nothing_but_rays_logs(tmp_path):
+    mark, logs = f"7{os.getpid()}", tmp_path / "logs"
+    code = DRIVER.format(mark=mark, logs=logs)
+    driver = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folder = Path(driver.stdout.readline().strip())
+    wait(lambda: len(sleepers(mark)) == 2)
+    assert len(sleepers(mark)) == 2
+    driver.kill()
+    driver.communicate()
+    wait(lambda: not folder.exists())
+    assert sleepers(mark) == []
+    assert not folder.exists()
+    assert (logs / "raylet.err").read_text() == "why\n"

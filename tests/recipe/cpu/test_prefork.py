@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from recipe.cpu.prefork import prefork, suits
-from tests.processes import runs
+from recipe.leftovers import runs
 
 WORKER = """
 import json, os, random, sys
